@@ -1,0 +1,1 @@
+"""Read run directories and explain them; executes nothing."""

@@ -1,0 +1,1 @@
+"""The kernel: what happened, on what, can it be trusted, can it be run again."""

@@ -1,0 +1,673 @@
+"""The records: one frozen dataclass for each fact that is stored.
+
+Rules that hold for all of them:
+
+- No field has a default. What is unknown is ``None``, and a reason stands beside it.
+- Sequences are tuples; mappings are read-only by convention.
+- Times are seconds (``_s``) since the start of the attempt, or UTC in ISO 8601 (``_at``).
+- ``RECORDS`` names the kinds that exist as files or as printed documents. Each has a JSON Schema of the same name in
+  ``schemas/`` and is read and written through :mod:`repro.codec`, which adds ``record`` and ``schema_version``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Shape: TypeAlias = Literal["tree", "chain", "none"]
+Graph: TypeAlias = Literal["graph", "eager", "verify-eager"]
+Nvls: TypeAlias = Literal["nvls", "nonvls"]
+Tier: TypeAlias = Literal["kernel", "small", "dummy", "full"]
+Depth: TypeAlias = Literal["screen", "rates", "full"]
+Role: TypeAlias = Literal["reference", "cell", "extra", "reference-again"]
+CheckName: TypeAlias = Literal["launch", "coding", "lossless", "acceptance", "load", "throughput", "power"]
+CheckState: TypeAlias = Literal["pass", "fail", "inconclusive", "not_run", "not_applicable"]
+Outcome: TypeAlias = Literal[
+    "completed", "crashed", "hung", "refused", "oom", "killed", "runtime_error", "lost", "bad_evidence"
+]
+VerdictName: TypeAlias = Literal["pass", "fail", "corrupt", "inconclusive", "void", "unsupported", "not_run"]
+Phase: TypeAlias = Literal[
+    "image_build",
+    "container_start",
+    "launch",
+    "weights_load",
+    "graph_capture",
+    "warmup",
+    "serving",
+    "shutdown",
+    "none",
+]
+SkipState: TypeAlias = Literal["unsupported", "deselected", "over_budget"]
+Scalar: TypeAlias = str | int | float | bool | None
+
+
+# --- what is to be run ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coordinates:
+    """One point of the matrix. ``budget`` 0 is no speculation (``ar``, shape ``none``)."""
+
+    budget: int
+    topk: int | None
+    shape: Shape
+    graph: Graph
+    nvls: Nvls
+    tier: Tier
+    engine_source: str
+    variant: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """A point with its id, which is a function of the coordinates and of the spec's defaults alone."""
+
+    id: str
+    coordinates: Coordinates
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedCell:
+    """A cell as `matrix list` shows it. ``reason`` and ``source`` are given when it is unsupported."""
+
+    id: str
+    coordinates: Coordinates
+    state: Literal["planned", "unsupported"]
+    reason: str | None
+    source: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellList:
+    target: str
+    cells: tuple[ListedCell, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Engine:
+    """``source``: `stock`, or the name of an overlay such as `pr29907` or `cpu-ddtree`."""
+
+    name: Literal["sglang", "simulated"]
+    version: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planted:
+    """A fault put into an attempt on purpose. ``number`` is None when the fault's own default holds."""
+
+    fault: str
+    number: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlantedRule:
+    """`--inject CELLGLOB=FAULT[:N]`: which cells get which fault."""
+
+    cells: str
+    fault: str
+    number: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckPlan:
+    """One check of a step. A check that cannot apply has ``applicable`` False and says why; it is not executed."""
+
+    check: CheckName
+    applicable: bool
+    reason: str | None
+    prompts: int
+    max_new_tokens: int
+    concurrency: tuple[int, ...]
+    margins: bool
+    limit_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PhaseLimit:
+    phase: Phase
+    limit_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expectation:
+    """What the engine must prove about itself for the cell to count.
+
+    ``width`` is the number of query rows a request has in a verify step (budget + 1); None without speculation.
+    ``topk_effective`` is what the engine source makes of ``topk_requested``; ``note`` says so when they differ.
+    """
+
+    algorithm: str | None
+    width: int | None
+    topk_requested: int | None
+    topk_effective: int | None
+    window: int | None
+    graph: Graph
+    nvls: Nvls
+    note: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanStep:
+    """A cell with everything resolved that can be resolved without the machine.
+
+    ``argv`` and ``environment`` may hold the placeholders ``{python}``, ``{port}``, ``{model}``, ``{draft_model}``,
+    ``{payload}`` and ``{script}``; the attempt's own `step.json` has none. ``image`` is an image digest, or None for an
+    environment on the host.
+    """
+
+    cell: str
+    coordinates: Coordinates
+    role: Role
+    engine: Engine
+    image: str | None
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    checks: tuple[CheckPlan, ...]
+    limits: tuple[PhaseLimit, ...]
+    launches: int
+    expectation: Expectation
+    planted: Planted | None
+    forecast_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Skip:
+    cell: str
+    state: SkipState
+    reason: str
+    source: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Forecast:
+    """``hours`` as expected; ``hours_worst`` if every phase and check ran into its limit."""
+
+    launches: int
+    hours: float
+    hours_worst: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    target: str
+    architecture: str
+    depth: Depth
+    spec_sha256: str
+    prompts_sha256: str
+    load_shape: str
+    steps: tuple[PlanStep, ...]
+    skips: tuple[Skip, ...]
+    forecast: Forecast
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prompt:
+    """Exactly one of ``text`` and ``input_ids`` is given."""
+
+    id: str
+    text: str | None
+    input_ids: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PromptSet:
+    name: str
+    source: str
+    prompts: tuple[Prompt, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PhaseMark:
+    """The phase begins when a log line holds one of ``texts``."""
+
+    phase: Phase
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StopLadder:
+    """Seconds to wait after SIGTERM to the launcher, then after SIGKILL to its process group."""
+
+    term_s: float
+    kill_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """`step.json`: all that the attempt program is told. Nothing in it is a placeholder."""
+
+    run_id: str
+    target: str
+    cell: str
+    attempt: int
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    host: str
+    port: int
+    checks: tuple[CheckPlan, ...]
+    prompts: tuple[Prompt, ...]
+    limits: tuple[PhaseLimit, ...]
+    marks: tuple[PhaseMark, ...]
+    stop: StopLadder
+    planted: Planted | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """`run.json`: one invocation of a plan, written once at its start. ``planted`` non-empty marks a test of the tool."""
+
+    run_id: str
+    target: str
+    created_at: str
+    tool_version: str
+    runtime: Literal["local", "docker", "slurm"]
+    depth: Depth
+    plan_sha256: str
+    planted: tuple[PlantedRule, ...]
+
+
+# --- what the attempt program leaves (evidence) -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestRecord:
+    """One request of a check client.
+
+    Times are seconds since the start of the attempt. ``token_times`` holds (seconds, cumulative number of output ids)
+    for each chunk that brought ids; empty when the reply was not streamed. ``margins[i]`` is the log-probability of the
+    first choice minus that of the second for output token i. ``verify_calls`` and ``accept_histogram`` are the engine's
+    own figures for this request. ``error`` is None exactly when the reply was complete.
+    """
+
+    prompt: str
+    concurrency: int
+    begun_s: float
+    first_token_s: float | None
+    ended_s: float
+    status: int | None
+    error: str | None
+    finish_reason: str | None
+    output_ids: tuple[int, ...]
+    output_text: str | None
+    usage_tokens: int | None
+    verify_calls: int | None
+    accept_histogram: tuple[int, ...] | None
+    margins: tuple[float, ...] | None
+    token_times: tuple[tuple[float, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckEvidence:
+    """`evidence/checks/<check>.json`: the raw requests of one check, in the order in which they ended."""
+
+    check: CheckName
+    begun_s: float
+    ended_s: float
+    complete: bool
+    stopped_because: str | None
+    requests: tuple[RequestRecord, ...]
+    server_accept_length: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PowerSample:
+    at_s: float
+    gpu: int
+    power_w: float | None
+    temperature_c: float | None
+    sm_clock_mhz: float | None
+    memory_used_mib: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PowerEvidence:
+    """`evidence/power.json`. ``reason`` says why there are no samples; None when there are some."""
+
+    reason: str | None
+    samples: tuple[PowerSample, ...]
+
+
+TimelineEvent: TypeAlias = Literal[
+    "attempt-begun",
+    "server-started",
+    "phase-begun",
+    "phase-ended",
+    "phase-limit",
+    "check-begun",
+    "check-ended",
+    "server-exited",
+    "signal-sent",
+    "interrupted",
+    "port-taken",
+    "not-started",
+    "attempt-ended",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimelineEntry:
+    """One line of `evidence/timeline.jsonl`, appended as it happens; it is what survives a kill of the attempt program.
+
+    ``status`` is the launcher's exit status as its parent sees it: negative for a signal. ``detail`` is free text for a
+    person, never parsed.
+    """
+
+    at_s: float
+    at: str
+    event: TimelineEvent
+    phase: Phase | None
+    check: CheckName | None
+    status: int | None
+    detail: str | None
+
+
+# --- what happened ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fact:
+    """A fact about the machine or the engine. ``verified``: read from the thing itself; ``declared``: taken from the
+    spec; ``unknown``: value None, ``reason`` says why."""
+
+    value: Scalar
+    status: Literal["verified", "declared", "unknown"]
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Environment:
+    """On what an attempt ran: the fields of the comparability key and more, by name; and the engine's packages."""
+
+    facts: Mapping[str, Fact]
+    packages: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogLine:
+    """``offset_bytes`` is where the line starts in the file, ``line`` counts from 1."""
+
+    file: str
+    line: int
+    offset_bytes: int
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Component:
+    kernel: str | None
+    function: str | None
+    file: str | None
+    rank: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Signature:
+    """What makes two failures the same one; an unlocated ``subsystem`` (None) matches any."""
+
+    kind: str
+    phase: Literal["start", "capture", "serving", "shutdown", "none"]
+    subsystem: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Diagnosis:
+    """What a log says. ``kind`` is one of the kinds in `docs/diagnosis.md`."""
+
+    kind: str
+    phase: Phase
+    role: Literal["root", "symptom", "none"]
+    component: Component
+    confidence: Literal["high", "medium", "low"]
+    evidence: tuple[LogLine, ...]
+    follow_ons: tuple[LogLine, ...]
+    signature: Signature
+    next_step: str
+    known: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PhaseTiming:
+    phase: Phase
+    state: Literal["completed", "failed", "timed_out", "interrupted"]
+    begun_s: float
+    ended_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proof:
+    """One statement about the configuration that really ran, and where it was read.
+
+    ``unknown`` about ``graph_replayed``, ``width`` or ``topk`` keeps a cell from counting as much as a contradiction."""
+
+    fact: str
+    expected: Scalar
+    observed: Scalar
+    state: Literal["proven", "contradicted", "unknown"]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measurement:
+    """A number with its unit. ``at`` holds the conditions, such as the concurrency. A number that is withheld or unknown
+    has value None and a ``reason``. ``low`` and ``high`` bound a range where the source states one."""
+
+    name: str
+    at: Mapping[str, int]
+    value: float | None
+    low: float | None
+    high: float | None
+    unit: str
+    n: int | None
+    basis: Literal["measured", "stated", "derived", "inferred"]
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """Where the output for a prompt first leaves the reference. ``margin`` is the reference's own top-2 gap there."""
+
+    prompt: str
+    concurrency: int
+    at: int
+    expected: int | None
+    got: int | None
+    margin: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckResult:
+    """``reason`` is a code such as `acceptance_at_floor`; ``detail`` says it in words."""
+
+    check: CheckName
+    state: CheckState
+    reason: str | None
+    detail: str
+    measurements: tuple[Measurement, ...]
+    differences: tuple[Difference, ...]
+    histogram: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvidenceFile:
+    """``path`` is relative to the attempt's directory."""
+
+    path: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """`result.json`: what happened in one attempt, never whether it is good."""
+
+    run_id: str
+    target: str
+    cell: str
+    coordinates: Coordinates
+    role: Role
+    attempt: int
+    engine: Engine
+    planted: Planted | None
+    begun_at: str
+    ended_at: str
+    wall_s: float
+    outcome: Outcome
+    outcome_detail: str
+    exit_status: int | None
+    phases: tuple[PhaseTiming, ...]
+    expectation: Expectation
+    proof: tuple[Proof, ...]
+    checks: tuple[CheckResult, ...]
+    diagnosis: Diagnosis | None
+    environment: Environment
+    evidence: tuple[EvidenceFile, ...]
+
+
+# --- what it means ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """`verdict.json`, derived from the run's results alone and rebuilt at will. ``reasons`` are codes."""
+
+    run_id: str
+    cell: str
+    attempt: int
+    verdict: VerdictName
+    reasons: tuple[str, ...]
+    statement: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BaselineSource:
+    title: str
+    reference: str
+    dated: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Baseline:
+    """An archived earlier result. Coordinates that the source does not state are None, with a reason in ``unknown``,
+    which maps a field name to why its value is not known."""
+
+    name: str
+    source: BaselineSource
+    target: str | None
+    budget: int | None
+    topk: int | None
+    shape: Shape | None
+    graph: Graph | None
+    nvls: Nvls | None
+    outcome: str | None
+    stated: tuple[str, ...]
+    measurements: tuple[Measurement, ...]
+    facts: Mapping[str, Fact]
+    unknown: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparedNumber:
+    """Both sides of one number. ``change`` is None when no verdict may be given, and ``reason`` says why."""
+
+    name: str
+    at: Mapping[str, int]
+    unit: str
+    ours: float | None
+    ours_low: float | None
+    ours_high: float | None
+    baseline: float | None
+    baseline_low: float | None
+    baseline_high: float | None
+    ratio: float | None
+    change: Literal["regression", "improvement", "equivalent", "undecided"] | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """A cell beside a baseline. ``cell`` is None when no run has a cell at the baseline's coordinates."""
+
+    cell: str | None
+    target: str | None
+    baseline: str
+    comparable: Literal["comparable", "unverified", "not_comparable"]
+    reasons: tuple[str, ...]
+    unknown: tuple[str, ...]
+    change: Literal["regression", "improvement", "equivalent", "undecided"] | None
+    numbers: tuple[ComparedNumber, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvidenceLink:
+    """``path`` is relative to the results directory."""
+
+    cell: str
+    attempt: int
+    path: str | None
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One thing a human should act on. The ``id`` is a function of target, kind, signature and coordinates, so that it
+    is the same in every report about the same failure."""
+
+    id: str
+    statement: str
+    kind: str
+    severity: Literal["high", "medium", "low", "info"]
+    planted: bool
+    cells: tuple[str, ...]
+    evidence: tuple[EvidenceLink, ...]
+    hypotheses: tuple[str, ...]
+    next: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """A record that could not be used, or a thing that is missing: named and counted, never dropped."""
+
+    path: str
+    problem: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportedRun:
+    run_id: str
+    target: str
+    created_at: str
+    state: Literal["complete", "unfinished"]
+    planned: int
+    finished: int
+    planted: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Findings:
+    """`findings.json`."""
+
+    tool_version: str
+    runs: tuple[ReportedRun, ...]
+    findings: tuple[Finding, ...]
+    comparisons: tuple[Comparison, ...]
+    problems: tuple[Problem, ...]
+
+
+RECORDS: Mapping[str, type] = {
+    "cells": CellList,
+    "plan": Plan,
+    "prompts": PromptSet,
+    "step": Step,
+    "run": Run,
+    "check-evidence": CheckEvidence,
+    "power-evidence": PowerEvidence,
+    "timeline-entry": TimelineEntry,
+    "environment": Environment,
+    "diagnosis": Diagnosis,
+    "result": Result,
+    "verdict": Verdict,
+    "baseline": Baseline,
+    "finding": Finding,
+    "findings": Findings,
+}
+"""Record name -> dataclass, for every kind that exists as a document of its own."""

@@ -1,0 +1,1 @@
+"""JSON Schemas of everything that graphrepro stores or prints."""
