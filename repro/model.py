@@ -110,7 +110,13 @@ class PlantedRule:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckPlan:
-    """One check of a step. A check that cannot apply has ``applicable`` False and says why; it is not executed."""
+    """One check of a step. A check that cannot apply has ``applicable`` False and says why; it is not executed.
+
+    ``prompts`` 0 means that the check sends nothing of its own and is judged from the others' evidence (`acceptance`
+    reads the requests of `lossless`). At concurrency c a check sends max(prompts, 2 c) requests when c > 1, going round
+    the prompts, else each prompt once. ``margins`` asks for a second pass, at concurrency 1, with the top-2
+    log-probabilities of every output token. ``tie_margin`` (nats) is the gap below which a first difference is a tie.
+    """
 
     check: CheckName
     applicable: bool
@@ -119,6 +125,7 @@ class CheckPlan:
     max_new_tokens: int
     concurrency: tuple[int, ...]
     margins: bool
+    tie_margin: float | None
     limit_s: float
 
 
@@ -254,7 +261,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """`run.json`: one invocation of a plan, written once at its start. ``planted`` non-empty marks a test of the tool."""
+    """`run.json`: an invocation of a plan, written at its start. A non-empty ``planted`` marks a test of the tool."""
 
     run_id: str
     target: str
@@ -437,7 +444,8 @@ class PhaseTiming:
 class Proof:
     """One statement about the configuration that really ran, and where it was read.
 
-    ``unknown`` about ``graph_replayed``, ``width`` or ``topk`` keeps a cell from counting as much as a contradiction."""
+    ``unknown`` about ``graph_replayed``, ``width`` or ``topk`` keeps a cell from counting as much as a contradiction.
+    """
 
     fact: str
     expected: Scalar
@@ -448,8 +456,11 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measurement:
-    """A number with its unit. ``at`` holds the conditions, such as the concurrency. A number that is withheld or unknown
-    has value None and a ``reason``. ``low`` and ``high`` bound a range where the source states one."""
+    """A number with its unit. ``at`` holds the conditions, such as the concurrency.
+
+    A number that is withheld or unknown has value None and a ``reason``. ``low`` and ``high`` bound a range where the
+    source states one.
+    """
 
     name: str
     at: Mapping[str, int]
