@@ -1,0 +1,243 @@
+"""Read a matrix spec: TOML text -> a validated, typed :class:`Spec`."""
+
+import difflib
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Literal, cast
+
+import cattrs
+
+import schemas
+from matrix.cell import Defaults
+from repro.errors import SpecError
+from repro.model import Depth, Graph, Nvls, Tier
+
+OptionValue = str | int | float | bool | list[str | int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hardware:
+    architecture: str
+    gpu_count: int
+    nvswitch: bool
+    gpu_name: str | None = None
+    gpu_memory_gib: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineSpec:
+    name: Literal["sglang", "simulated"]
+    version: str
+    source: str
+    script: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelSpec:
+    name: str
+    path: str
+    draft_name: str | None = None
+    draft_path: str | None = None
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeploymentSpec:
+    tensor_parallel: int
+    max_running_requests: int
+    window: int | None = None
+    block_size: int | None = None
+    graph_max_bs: int | None = None
+    port: int = 0
+    options: Mapping[str, OptionValue] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DefaultSpec:
+    tier: Tier
+    graph: Graph
+    nvls: Nvls
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Axes:
+    budget: tuple[str, ...]
+    graph: tuple[Graph, ...]
+    nvls: tuple[Nvls, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReferenceSpec:
+    graph: Graph
+    nvls: Nvls
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Include:
+    """Cells beside the full matrix, from ``depth`` on: a deeper plan holds the shallower plans' cells too."""
+
+    budget: tuple[str, ...]
+    why: str
+    graph: tuple[Graph, ...] | None = None
+    nvls: tuple[Nvls, ...] | None = None
+    engine_source: str | None = None
+    tier: Tier | None = None
+    variant: Mapping[str, str] = field(default_factory=dict)
+    depth: Depth = "screen"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    match: str
+    reason: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    prompts: str
+    count: int
+    max_new_tokens: int
+    concurrency: tuple[int, ...]
+    tie_margin: float
+    method_version: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DepthLoad:
+    launches: int
+    concurrency: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForecastSpec:
+    ready_s: float
+    stop_s: float
+    round_s: float
+    level_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spec:
+    """One target: what the machine is, which engine runs on it and how, and which cells make its matrix."""
+
+    target: str
+    title: str
+    hardware: Hardware
+    engine: EngineSpec
+    model: ModelSpec
+    deployment: DeploymentSpec
+    defaults: DefaultSpec
+    axes: Axes
+    reference: ReferenceSpec
+    load: Load
+    depths: Mapping[Depth, DepthLoad]
+    limits: Mapping[str, float]
+    forecast: ForecastSpec
+    include: tuple[Include, ...] = ()
+    exclude: tuple[Rule, ...] = ()
+    unsupported: tuple[Rule, ...] = ()
+    checks: Mapping[str, str] = field(default_factory=dict)
+    sha256: str = ""
+    origin: str = ""
+
+    @property
+    def cell_defaults(self) -> Defaults:
+        return Defaults(
+            architecture=self.hardware.architecture, tier=self.defaults.tier, engine_source=self.engine.source
+        )
+
+
+def built_in_specs() -> tuple[str, ...]:
+    """Names of the targets that come with graphrepro."""
+    folder = resources.files("matrix") / "specs"
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
+
+
+def load_spec(name_or_path: str) -> Spec:
+    """The spec of a built-in target (`b300`) or of a TOML file.
+
+    Raises SpecError with the file and the line (TOML) or the JSON pointer (schema) of what is wrong.
+    """
+    if "/" not in name_or_path and not name_or_path.endswith(".toml"):
+        known = built_in_specs()
+        if name_or_path not in known:
+            near = difflib.get_close_matches(name_or_path, known, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise SpecError(
+                f"unknown target {name_or_path!r}: {hint}known: {', '.join(known)}; or give a path to a .toml"
+            )
+        data = (resources.files("matrix") / "specs" / f"{name_or_path}.toml").read_bytes()
+        return parse_spec(data, origin=f"{name_or_path}.toml")
+    path = Path(name_or_path)
+    try:
+        data = path.read_bytes()
+    except OSError as problem:
+        raise SpecError(f"spec {path}: {problem.strerror}: give a readable .toml file") from problem
+    return parse_spec(data, origin=str(path))
+
+
+def parse_spec(data: bytes, *, origin: str) -> Spec:
+    """Like :func:`load_spec`, for text already read. ``origin`` is what messages call the file."""
+    try:
+        document = tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as problem:
+        raise SpecError(f"spec {origin}: not UTF-8 at byte {problem.start}") from problem
+    except tomllib.TOMLDecodeError as problem:
+        raise SpecError(f"spec {origin}: not TOML: {problem}") from problem
+    try:
+        schemas.validate(document, "matrix-spec", f"spec {origin}")
+    except schemas.SchemaViolation as problem:
+        raise SpecError(f"{problem}{_nearest_key(str(problem))}") from problem
+    del document["record"], document["schema_version"]
+    spec = _converter().structure({**document, "sha256": hashlib.sha256(data).hexdigest(), "origin": origin}, Spec)
+    _check_consistency(spec)
+    return spec
+
+
+def _check_consistency(spec: Spec) -> None:
+    if (spec.engine.name == "simulated") != (spec.engine.script is not None):
+        raise SpecError(f"spec {spec.origin}: /engine/script: needed for the simulated engine, and for no other")
+    if spec.reference.graph not in spec.axes.graph or spec.reference.nvls not in spec.axes.nvls:
+        raise SpecError(f"spec {spec.origin}: /reference: its graph and nvls must be values of the axes")
+    if "ar" not in spec.axes.budget:
+        raise SpecError(
+            f"spec {spec.origin}: /axes/budget: `ar` is missing; every comparison needs it as its reference"
+        )
+
+
+def _nearest_key(problem: str) -> str:
+    """For a misspelt key: the key that was probably meant."""
+    if "additional" not in problem.lower():
+        return ""
+    for word in problem.replace("'", " ").split():
+        near = difflib.get_close_matches(word, _known_keys(), n=1, cutoff=0.75)
+        if near and near[0] != word:
+            return f" (did you mean {near[0]!r}?)"
+    return ""
+
+
+@cache
+def _known_keys() -> tuple[str, ...]:
+    def walk(schema: object) -> set[str]:
+        found: set[str] = set()
+        if isinstance(schema, dict):
+            found |= set(cast("dict[str, object]", schema.get("properties", {})))
+            for value in schema.values():
+                found |= walk(value)
+        return found
+
+    return tuple(sorted(walk(schemas.schema("matrix-spec"))))
+
+
+@cache
+def _converter() -> cattrs.Converter:
+    converter = cattrs.Converter(forbid_extra_keys=True)
+    converter.register_structure_hook(OptionValue, lambda value, _: value)
+    return converter
