@@ -1,0 +1,230 @@
+"""JSON to records and back. Every document is checked against its schema on the way in and on the way out.
+
+Documents carry ``record`` and ``schema_version``; records inside records do not. Whatever is wrong with a document ends
+in one `RecordError` of one line: where, the JSON pointer, what is wrong, what to do.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeVar, get_origin
+
+from cattrs import Converter
+
+import schemas
+from repro.canonical import pretty_bytes
+from repro.errors import NewerRecordError, RecordError
+from repro.migrations import migrate
+from repro.model import RECORDS, Scalar
+
+T = TypeVar("T")
+
+_NAMES = {kind: name for name, kind in RECORDS.items()}
+_REMEDY = "restore the file, or delete it and have it made again"
+_LARGEST_INTEGER = 2**63 - 1
+
+
+def encode(record: object) -> dict[str, Any]:
+    """The document of a record: its kind and schema version first, then its fields in order.
+
+    Raises `RecordError` if the record's schema refuses it, TypeError if the object is not one of ``model.RECORDS``.
+    """
+    name = record_name(type(record))
+    where = f"a {name} record cannot be written"
+    remedy = "correct the value before storing it"
+    try:
+        body = _CONVERTER.unstructure(record)
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise RecordError(f"{where}: {error}; {remedy}") from None
+    document = {"record": name, "schema_version": schemas.version(name), **body}
+    _validate(document, name, where, remedy)
+    return document
+
+
+def decode(document: object, kind: type[T], *, where: str) -> T:
+    """The record that a document of the given kind says, brought up to the present schema version first.
+
+    ``where`` names the source in messages. Raises `NewerRecordError` if a newer graphrepro wrote it, `RecordError` for
+    anything else that is wrong with it.
+    """
+    name = record_name(kind)
+    if not isinstance(document, Mapping):
+        raise RecordError(f"{where}: is not a JSON object but {_json_type(document)}; {_REMEDY}")
+    if document.get("record") != name:
+        found = document.get("record")
+        said = f"is a {found[:40]!r} record" if isinstance(found, str) else "does not say which record it is"
+        raise RecordError(f"{where}: /record: {said}, and {name!r} is needed; give the right file")
+    body = _present(document, name, where)
+    _validate(body, name, where, _REMEDY)
+    del body["record"], body["schema_version"]
+    try:
+        return _CONVERTER.structure(body, kind)
+    except Exception as error:  # noqa: BLE001 - the schema has accepted it: whatever cattrs raises is about the document
+        raise RecordError(f"{where}: does not fit the {name} record ({error}); {_REMEDY}") from None
+
+
+def read(path: Path, kind: type[T], *, where: str | None = None) -> T:
+    """The record in a file; ``where`` names the file in messages, its path by default. Raises as `decode` does."""
+    said = str(path) if where is None else where
+    return decode(parse(_bytes(path, said), said), kind, where=said)
+
+
+def read_lines(path: Path, kind: type[T], *, where: str | None = None) -> tuple[tuple[T, ...], str | None]:
+    """The records in a file of JSON lines, and what is wrong with its last line if a kill cut it (else None).
+
+    A line that ends and is bad raises as `decode` does, with the file and the line number.
+    """
+    said = str(path) if where is None else where
+    *lines, rest = _bytes(path, said).split(b"\n")
+    numbered = [(f"{said}:{number}", line) for number, line in enumerate(lines, start=1)]
+    records = [decode(parse(line, place), kind, where=place) for place, line in numbered]
+    if not rest:
+        return tuple(records), None
+    place = f"{said}:{len(lines) + 1}"
+    try:
+        document = parse(rest, place)
+    except RecordError:
+        return tuple(records), f"{place}: the last line is cut off after {len(rest)} bytes"
+    return (*records, decode(document, kind, where=place)), None
+
+
+def dumps(record: object) -> str:
+    """The record's document as indented JSON with a final newline, as files and `--json` have it. Raises as encode."""
+    return pretty_bytes(encode(record)).decode("utf-8")
+
+
+def record_name(kind: type) -> str:
+    """The name of a kind of record. Raises TypeError if it is not one of ``model.RECORDS``."""
+    try:
+        return _NAMES[kind]
+    except KeyError:
+        raise TypeError(f"{kind.__name__} is no kind of record in repro.model.RECORDS") from None
+
+
+def parse(raw: bytes, where: str) -> object:
+    """What strict JSON in UTF-8 says: no repeated key, no NaN or infinity, integers of at most 64 bits.
+
+    Raises `RecordError`.
+    """
+    if not raw.strip():
+        raise RecordError(f"{where}: is empty; {_REMEDY}")
+    try:
+        return json.loads(
+            raw.decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_float,
+            parse_constant=_constant,
+        )
+    except UnicodeDecodeError as error:
+        problem = f"is not UTF-8 (byte {error.start})"
+    except json.JSONDecodeError as error:
+        problem = f"is cut off or not JSON (line {error.lineno}, column {error.colno}: {error.msg})"
+    except RecursionError:
+        problem = "is nested too deeply to be a record"
+    except ValueError as error:
+        problem = str(error)
+    raise RecordError(f"{where}: {problem}; {_REMEDY}")
+
+
+def _bytes(path: Path, where: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{where}: cannot be read ({error.strerror}); check the path and its permissions") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    keys = [key for key, _ in pairs]
+    repeated = next(key for key in keys if keys.count(key) > 1)
+    raise ValueError(f"holds the key {repeated[:80]!r} twice in one object")
+
+
+def _integer(text: str) -> int:
+    # The length first: int() itself takes quadratic time, and refuses more than 4300 digits in its own words.
+    if len(text) > 20 or abs(value := int(text)) > _LARGEST_INTEGER:
+        raise ValueError(f"holds an integer of {len(text)} digits, more than 64 bits can say")
+    return value
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"holds the number {text[:40]}, which is too large")
+    return value
+
+
+def _constant(text: str) -> NoReturn:
+    raise ValueError(f"holds {text}, which JSON does not have: an unknown number is null")
+
+
+def _json_type(value: object) -> str:
+    names: dict[type, str] = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    return "null" if value is None else names.get(type(value), type(value).__name__)
+
+
+def _present(document: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
+    """A copy of the document, at the present version."""
+    reads = schemas.version(name)
+    found = document.get("schema_version")
+    if type(found) is not int or found < 1:
+        raise RecordError(f"{where}: /schema_version: is not a version number (1 to {reads}); {_REMEDY}")
+    if found > reads:
+        raise NewerRecordError(
+            f"{where}: written by a newer graphrepro ({name} version {found}, this one reads up to {reads}): upgrade"
+        )
+    try:
+        return migrate(document, name, to=reads)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        raise RecordError(
+            f"{where}: cannot be brought from {name} version {found} to version {reads}; {_REMEDY}"
+        ) from None
+
+
+def _validate(document: Mapping[str, Any], name: str, where: str, remedy: str) -> None:
+    try:
+        schemas.validate(document, name, where)
+    except schemas.SchemaViolation as violation:
+        raise RecordError(f"{violation}; {remedy}") from None
+
+
+def _finite(value: float) -> float:
+    """Schemas cannot refuse NaN, and the fast validator takes it for null."""
+    if not math.isfinite(value):
+        raise ValueError(f"holds {value}, which JSON does not have: an unknown number is null")
+    return value
+
+
+def _is_literal(kind: Any) -> bool:
+    origin: Any = get_origin(kind)
+    return origin is Literal
+
+
+def _plain(value: Scalar) -> Scalar:
+    return _finite(value) if isinstance(value, float) else value
+
+
+def _converter() -> Converter:
+    """A converter for documents that their schema has accepted: it converts, and leaves the checking to the schema."""
+    converter = Converter(
+        forbid_extra_keys=True,
+        detailed_validation=False,
+        unstruct_collection_overrides={tuple: list},
+    )
+    # JSON Schema, like JSON, takes 1.0 for an integer and 1 for a number.
+    converter.register_structure_hook(int, lambda value, _: value if type(value) is int else int(value))
+    converter.register_structure_hook(float, lambda value, _: _finite(float(value)))
+    converter.register_structure_hook(str, lambda value, _: value)
+    converter.register_structure_hook(bool, lambda value, _: value)
+    converter.register_structure_hook_func(_is_literal, lambda value, _: value)
+    converter.register_structure_hook_func(lambda kind: kind == Scalar, lambda value, _: _plain(value))
+    converter.register_unstructure_hook(float, _finite)
+    converter.register_unstructure_hook_func(lambda kind: kind == Scalar, _plain)
+    return converter
+
+
+_CONVERTER = _converter()
