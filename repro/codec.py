@@ -4,25 +4,24 @@ Documents carry ``record`` and ``schema_version``; records inside records do not
 in one `RecordError` of one line: where, the JSON pointer, what is wrong, what to do.
 """
 
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeVar, get_origin
+from typing import Any, Literal, TypeVar, get_origin
 
 from cattrs import Converter
 
 import schemas
 from repro.canonical import pretty_bytes
 from repro.errors import NewerRecordError, RecordError
+from repro.jsontext import LARGEST_INTEGER, REMEDY, parse
 from repro.migrations import migrate
 from repro.model import RECORDS, Scalar
 
 T = TypeVar("T")
 
 _NAMES = {kind: name for name, kind in RECORDS.items()}
-_REMEDY = "restore the file, or delete it and have it made again"
-_LARGEST_INTEGER = 2**63 - 1
 
 
 def encode(record: object) -> dict[str, Any]:
@@ -31,12 +30,13 @@ def encode(record: object) -> dict[str, Any]:
     Raises `RecordError` if the record's schema refuses it, TypeError if the object is not one of ``model.RECORDS``.
     """
     name = record_name(type(record))
-    where = f"a {name} record cannot be written"
+    where = f"the {name} record cannot be written"
     remedy = "correct the value before storing it"
     try:
         body = _CONVERTER.unstructure(record)
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise RecordError(f"{where}: {error}; {remedy}") from None
+        problem = next(_unsayable(record, ""), str(error))
+        raise RecordError(f"{where}: {problem}; {remedy}") from None
     document = {"record": name, "schema_version": schemas.version(name), **body}
     _validate(document, name, where, remedy)
     return document
@@ -50,18 +50,18 @@ def decode(document: object, kind: type[T], *, where: str) -> T:
     """
     name = record_name(kind)
     if not isinstance(document, Mapping):
-        raise RecordError(f"{where}: is not a JSON object but {_json_type(document)}; {_REMEDY}")
+        raise RecordError(f"{where}: is not a JSON object but {_json_type(document)}; {REMEDY}")
     if document.get("record") != name:
         found = document.get("record")
         said = f"is a {found[:40]!r} record" if isinstance(found, str) else "does not say which record it is"
         raise RecordError(f"{where}: /record: {said}, and {name!r} is needed; give the right file")
     body = _present(document, name, where)
-    _validate(body, name, where, _REMEDY)
+    _validate(body, name, where, REMEDY)
     del body["record"], body["schema_version"]
     try:
         return _CONVERTER.structure(body, kind)
     except Exception as error:  # noqa: BLE001 - the schema has accepted it: whatever cattrs raises is about the document
-        raise RecordError(f"{where}: does not fit the {name} record ({error}); {_REMEDY}") from None
+        raise RecordError(f"{where}: does not fit the {name} record ({error}); {REMEDY}") from None
 
 
 def read(path: Path, kind: type[T], *, where: str | None = None) -> T:
@@ -102,64 +102,11 @@ def record_name(kind: type) -> str:
         raise TypeError(f"{kind.__name__} is no kind of record in repro.model.RECORDS") from None
 
 
-def parse(raw: bytes, where: str) -> object:
-    """What strict JSON in UTF-8 says: no repeated key, no NaN or infinity, integers of at most 64 bits.
-
-    Raises `RecordError`.
-    """
-    if not raw.strip():
-        raise RecordError(f"{where}: is empty; {_REMEDY}")
-    try:
-        return json.loads(
-            raw.decode("utf-8"),
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_float,
-            parse_constant=_constant,
-        )
-    except UnicodeDecodeError as error:
-        problem = f"is not UTF-8 (byte {error.start})"
-    except json.JSONDecodeError as error:
-        problem = f"is cut off or not JSON (line {error.lineno}, column {error.colno}: {error.msg})"
-    except RecursionError:
-        problem = "is nested too deeply to be a record"
-    except ValueError as error:
-        problem = str(error)
-    raise RecordError(f"{where}: {problem}; {_REMEDY}")
-
-
 def _bytes(path: Path, where: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise RecordError(f"{where}: cannot be read ({error.strerror}); check the path and its permissions") from None
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    keys = [key for key, _ in pairs]
-    repeated = next(key for key in keys if keys.count(key) > 1)
-    raise ValueError(f"holds the key {repeated[:80]!r} twice in one object")
-
-
-def _integer(text: str) -> int:
-    # The length first: int() itself takes quadratic time, and refuses more than 4300 digits in its own words.
-    if len(text) > 20 or abs(value := int(text)) > _LARGEST_INTEGER:
-        raise ValueError(f"holds an integer of {len(text)} digits, more than 64 bits can say")
-    return value
-
-
-def _float(text: str) -> float:
-    value = float(text)
-    if math.isinf(value):
-        raise ValueError(f"holds the number {text[:40]}, which is too large")
-    return value
-
-
-def _constant(text: str) -> NoReturn:
-    raise ValueError(f"holds {text}, which JSON does not have: an unknown number is null")
 
 
 def _json_type(value: object) -> str:
@@ -172,7 +119,7 @@ def _present(document: Mapping[str, Any], name: str, where: str) -> dict[str, An
     reads = schemas.version(name)
     found = document.get("schema_version")
     if type(found) is not int or found < 1:
-        raise RecordError(f"{where}: /schema_version: is not a version number (1 to {reads}); {_REMEDY}")
+        raise RecordError(f"{where}: /schema_version: is not a version number (1 to {reads}); {REMEDY}")
     if found > reads:
         raise NewerRecordError(
             f"{where}: written by a newer graphrepro ({name} version {found}, this one reads up to {reads}): upgrade"
@@ -181,7 +128,7 @@ def _present(document: Mapping[str, Any], name: str, where: str) -> dict[str, An
         return migrate(document, name, to=reads)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         raise RecordError(
-            f"{where}: cannot be brought from {name} version {found} to version {reads}; {_REMEDY}"
+            f"{where}: cannot be brought from {name} version {found} to version {reads}; {REMEDY}"
         ) from None
 
 
@@ -192,11 +139,33 @@ def _validate(document: Mapping[str, Any], name: str, where: str, remedy: str) -
         raise RecordError(f"{violation}; {remedy}") from None
 
 
-def _finite(value: float) -> float:
-    """Schemas cannot refuse NaN, and the fast validator takes it for null."""
-    if not math.isfinite(value):
-        raise ValueError(f"holds {value}, which JSON does not have: an unknown number is null")
+def _integer_out(value: int) -> int:
+    if type(value) is int and abs(value) > LARGEST_INTEGER:
+        raise ValueError("is an integer of more than 64 bits")
     return value
+
+
+def _float_out(value: float) -> float:
+    """Schemas cannot refuse NaN, and the fast validator takes it for null. Equal records give equal bytes: 3 is 3.0."""
+    number = float(value) if type(value) in (int, float) else value
+    if isinstance(number, float) and not math.isfinite(number):
+        raise ValueError(f"is {number}, which JSON does not have: an unknown number is null")
+    return number
+
+
+def _text_out(value: str) -> str:
+    """Python takes half of a surrogate pair (a file name that is not UTF-8) for text; UTF-8 does not."""
+    if type(value) is str and not value.isascii():
+        value.encode("utf-8")
+    return value
+
+
+def _scalar_out(value: Scalar) -> Scalar:
+    if isinstance(value, str):
+        return _text_out(value)
+    if isinstance(value, float):
+        return _float_out(value)
+    return value if value is None else _integer_out(value)
 
 
 def _is_literal(kind: Any) -> bool:
@@ -204,8 +173,24 @@ def _is_literal(kind: Any) -> bool:
     return origin is Literal
 
 
-def _plain(value: Scalar) -> Scalar:
-    return _finite(value) if isinstance(value, float) else value
+def _unsayable(value: object, pointer: str) -> Iterator[str]:
+    """JSON pointer and problem of each value in a record that JSON cannot say; slow, for the message alone."""
+    if is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _unsayable(str(key), f"{pointer}/{key!a}")
+            yield from _unsayable(item, f"{pointer}/{key}")
+    elif isinstance(value, (tuple, list)):
+        for index, item in enumerate(value):
+            yield from _unsayable(item, f"{pointer}/{index}")
+    else:
+        try:
+            _scalar_out(value)  # type: ignore[arg-type]
+        except UnicodeEncodeError:
+            yield f"{pointer}: holds half of a surrogate pair, which is not text"
+        except (ValueError, TypeError) as error:
+            yield f"{pointer}: {error}"
 
 
 def _converter() -> Converter:
@@ -217,13 +202,15 @@ def _converter() -> Converter:
     )
     # JSON Schema, like JSON, takes 1.0 for an integer and 1 for a number.
     converter.register_structure_hook(int, lambda value, _: value if type(value) is int else int(value))
-    converter.register_structure_hook(float, lambda value, _: _finite(float(value)))
+    converter.register_structure_hook(float, lambda value, _: _float_out(float(value)))
     converter.register_structure_hook(str, lambda value, _: value)
     converter.register_structure_hook(bool, lambda value, _: value)
     converter.register_structure_hook_func(_is_literal, lambda value, _: value)
-    converter.register_structure_hook_func(lambda kind: kind == Scalar, lambda value, _: _plain(value))
-    converter.register_unstructure_hook(float, _finite)
-    converter.register_unstructure_hook_func(lambda kind: kind == Scalar, _plain)
+    converter.register_structure_hook_func(lambda kind: kind == Scalar, lambda value, _: _scalar_out(value))
+    converter.register_unstructure_hook(int, _integer_out)
+    converter.register_unstructure_hook(float, _float_out)
+    converter.register_unstructure_hook(str, _text_out)
+    converter.register_unstructure_hook_func(lambda kind: kind == Scalar, _scalar_out)
     return converter
 
 

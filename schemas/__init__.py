@@ -22,6 +22,7 @@ __all__ = ["SchemaViolation", "names", "registry", "schema", "validate", "versio
 
 _SHARED = "definitions"
 _LONGEST_PROBLEM = 200
+_JSON_WORDS = {"None": "null", "True": "true", "False": "false"}
 
 
 class SchemaViolation(ValueError):  # noqa: N818 - what the document did, not what this program did
@@ -85,10 +86,15 @@ def _judge(name: str) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(_contents()[name], registry=shared, offline=True)
 
 
-def _pattern(_: object, pattern: str, instance: object, __: object) -> Iterator[ValidationError]:
-    """Python's ``$`` also matches before a final newline; in JSON Schema, as in the other validator, it does not."""
+def _pattern(_: object, pattern: str, instance: object, part: Mapping[str, Any]) -> Iterator[ValidationError]:
+    """Python's ``$`` also matches before a final newline; in JSON Schema, as in the other validator, it does not.
+    And a title tells a reader more than a regular expression does."""
     if isinstance(instance, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), instance):
-        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+        if "title" not in part:
+            yield ValidationError(f"{instance!r} does not match {pattern!r}")
+            return
+        meaning = f" ({part['description'].rstrip('.')})" if "description" in part else ""
+        yield ValidationError(f"{instance!r} is not: {part['title']}{meaning}")
 
 
 _Wording = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
@@ -106,7 +112,8 @@ def _worded(document: object, name: str, refusal: jsonschema_rs.ValidationError)
         error = None
     if error is None:
         return _pointer(refusal.instance_path), _one_line(refusal.message)
-    return _pointer(error.absolute_path), _one_line(error.message)
+    first, space, rest = error.message.partition(" ")
+    return _pointer(error.absolute_path), _one_line(_JSON_WORDS.get(first, first) + space + rest)
 
 
 def _pointer(path: Any) -> str:
