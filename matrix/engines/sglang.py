@@ -58,11 +58,14 @@ def resolve(
     line = CommandLine(table=table, release=flag_release(table, version, overlay))
     speculation = speculate(coordinates, deployment=deployment, overlay=overlay)
     line.problems += speculation.problems
-    _serve(line, coordinates, deployment)
+    line.options["model-path"] = deployment.model
+    line.options["host"] = deployment.host
+    line.options["port"] = deployment.port
+    add_server(line, coordinates, deployment)
     add_speculation(line, speculation, deployment)
     add_graph(line, coordinates, deployment)
     _add_nvls(line, coordinates, deployment)
-    _add_allreduce(line, coordinates)
+    add_allreduce(line, coordinates)
     add_deployment(line, deployment, overlay)
     words = to_words(line.options)
     added = {flag.name: flag.takes_value for flag in overlay.added_flags}
@@ -92,14 +95,12 @@ def flag_release(table: FlagTable, version: str, overlay: Overlay) -> str:
     return public
 
 
-def _serve(line: CommandLine, coordinates: Coordinates, deployment: Deployment) -> None:
+def add_server(line: CommandLine, coordinates: Coordinates, deployment: Deployment) -> None:
+    """Size of the server and its metrics. Raises SpecError for an unknown variant: a misspelt one must not be lost."""
     unknown = set(coordinates.variant) - set(_VARIANTS)
     if unknown:
         known = ", ".join(f"{name} ({what})" for name, what in sorted(_VARIANTS.items()))
         raise SpecError(f"unknown variant {min(unknown)!r}: known: {known}")
-    line.options["model-path"] = deployment.model
-    line.options["host"] = deployment.host
-    line.options["port"] = deployment.port
     line.options["tp-size"] = tensor_parallel(coordinates, deployment)
     if deployment.max_running_requests is not None:
         line.options["max-running-requests"] = deployment.max_running_requests
@@ -203,7 +204,7 @@ def _add_nvls(line: CommandLine, coordinates: Coordinates, deployment: Deploymen
         line.refuse("NVLS at tensor parallel size 1: there is no collective that could use it", "NCCL's documentation")
 
 
-def _add_allreduce(line: CommandLine, coordinates: Coordinates) -> None:
+def add_allreduce(line: CommandLine, coordinates: Coordinates) -> None:
     """`allreduce=nccl`: without custom and fused all-reduce the decode-size ones take NCCL, hence NVLS if it is on."""
     value = coordinates.variant.get("allreduce")
     if value is None:

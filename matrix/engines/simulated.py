@@ -3,7 +3,15 @@
 from matrix.engines.deployment import Deployment, ResolvedLaunch
 from matrix.engines.flags import FlagTable
 from matrix.engines.overlay import Overlay
-from matrix.engines.sglang import CommandLine, add_deployment, add_graph, add_speculation, tensor_parallel, to_words
+from matrix.engines.sglang import (
+    CommandLine,
+    add_allreduce,
+    add_deployment,
+    add_graph,
+    add_server,
+    add_speculation,
+    to_words,
+)
 from matrix.engines.speculation import speculate
 from repro.model import Coordinates
 
@@ -22,13 +30,12 @@ def resolve(
     speculation = speculate(coordinates, deployment=deployment, overlay=overlay)
     line.problems += speculation.problems
     line.options["host"] = deployment.host
-    line.options["tp-size"] = tensor_parallel(coordinates, deployment)
-    if deployment.max_running_requests is not None:
-        line.options["max-running-requests"] = deployment.max_running_requests
+    add_server(line, coordinates, deployment)
     add_speculation(line, speculation, deployment)
     add_graph(line, coordinates, deployment)
     if coordinates.nvls == "nvls":
         line.options["enable-nccl-nvls"] = True
+    add_allreduce(line, coordinates)
     add_deployment(line, deployment, overlay)
     play = ("--port", deployment.port, "--script", deployment.script, "--cell", cell, "--launch", "{attempt}")
     return ResolvedLaunch(
