@@ -31,18 +31,18 @@ class Defaults:
     engine_source: str
 
 
-def parse_arm(token: str) -> Arm:
+def parse_arm(text: str) -> Arm:
     """`ar`, `b8` or `b8t4` (tree of 8 nodes, top-k 4), `c7` (flat chain of 7), `n8` (NGRAM of the same verify width as
     b8).
 
     Raises SpecError for anything else.
     """
-    found = _ARM.fullmatch(token)
+    found = _ARM.fullmatch(text)
     if found is None:
         raise SpecError(
-            f"unknown budget {token!r}: write ar, b<budget>t<top-k> (b16t8), b<budget>, c<length> or n<budget>"
+            f"unknown budget {text!r}: write ar, b<budget>t<top-k> (b16t8), b<budget>, c<length> or n<budget>"
         )
-    if token == "ar":
+    if text == "ar":
         return Arm(budget=0, topk=None, shape="none", variant={})
     if found["chain"]:
         return Arm(budget=int(found["chain"]), topk=1, shape="chain", variant={})
@@ -84,7 +84,7 @@ def cell_id(coordinates: Coordinates, defaults: Defaults) -> str:
 
 
 def make_cell(
-    token: str,
+    arm: str,
     *,
     graph: Graph,
     nvls: Nvls,
@@ -94,15 +94,15 @@ def make_cell(
     variant: Mapping[str, str] | None = None,
 ) -> Cell:
     """The cell of a budget token at a graph mode and an NVLS state; what is not given is the spec's default."""
-    arm = parse_arm(token)
+    parsed = parse_arm(arm)
     coordinates = Coordinates(
-        budget=arm.budget,
-        topk=arm.topk,
-        shape=arm.shape,
+        budget=parsed.budget,
+        topk=parsed.topk,
+        shape=parsed.shape,
         graph=graph,
         nvls=nvls,
         tier=tier or defaults.tier,
         engine_source=engine_source or defaults.engine_source,
-        variant=dict(sorted({**arm.variant, **(variant or {})}.items())),
+        variant=dict(sorted({**parsed.variant, **(variant or {})}.items())),
     )
     return Cell(id=cell_id(coordinates, defaults), coordinates=coordinates)

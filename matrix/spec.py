@@ -47,6 +47,12 @@ class ModelSpec:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ChatSpec:
+    template: str | None = None
+    template_options: Mapping[str, str | int | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DeploymentSpec:
     tensor_parallel: int
     max_running_requests: int
@@ -56,6 +62,7 @@ class DeploymentSpec:
     port: int = 0
     options: Mapping[str, OptionValue] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    chat: ChatSpec = ChatSpec()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -239,5 +246,6 @@ def _known_keys() -> tuple[str, ...]:
 @cache
 def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(forbid_extra_keys=True)
-    converter.register_structure_hook(OptionValue, lambda value, _: value)
+    for union in (OptionValue, str | int | bool):
+        converter.register_structure_hook(union, lambda value, _: value)
     return converter

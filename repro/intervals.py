@@ -1,6 +1,6 @@
 """Intervals for k failures of n launches.
 
-scipy.stats is imported where it is used: it takes most of a second, which commands that need no interval should not pay.
+scipy.stats is imported where it is used: it takes most of a second, which commands without intervals should not pay.
 """
 
 

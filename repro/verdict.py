@@ -61,7 +61,8 @@ def cell_verdict(cell: str, verdicts: Sequence[Verdict]) -> CellVerdict:
     counted = [name for name in names if name != "void"]
     k = sum(name in _FAILED for name in counted)
     n = sum(name in _DECIDED for name in counted)
-    worst = next((name for name in _WORST_FIRST if name in counted), "void" if names else "not_run")
+    nothing: VerdictName = "void" if names else "not_run"
+    worst = next((name for name in _WORST_FIRST if name in counted), nothing)
     reasons = dict.fromkeys(reason for v in verdicts if v.verdict == worst for reason in v.reasons)
     return CellVerdict(
         cell=cell,
@@ -95,7 +96,7 @@ def _judge(result: Result, reference_unstable: bool) -> tuple[VerdictName, tuple
     unproven = _unproven(result)
     failed = [check for check in result.checks if check.state == "fail"]
     if unproven:
-        also = tuple(check.reason or check.check for check in failed)
+        also = _codes(failed)
         return "inconclusive", ("configuration_not_proven", *also), "; ".join(unproven)
     return _judge_checks(result, failed, reference_unstable)
 
@@ -106,18 +107,25 @@ def _judge_checks(
     wrong = [check for check in failed if check.check in {"lossless", "load", "coding"}]
     if wrong and reference_unstable:
         return "inconclusive", ("reference_unstable",), "the reference differs from itself; " + wrong[0].detail
-    for name, checks in (("corrupt", wrong), ("fail", failed)):
-        if checks:
-            codes = tuple(check.reason or check.check for check in checks)
-            return name, codes, "; ".join(check.detail for check in checks)  # type: ignore[return-value]
+    if wrong:
+        return "corrupt", _codes(wrong), _details(wrong)
+    if failed:
+        return "fail", _codes(failed), _details(failed)
     open_checks = [check for check in result.checks if check.state == "inconclusive"]
     if open_checks:
-        codes = tuple(check.reason or check.check for check in open_checks)
-        return "inconclusive", codes, "; ".join(check.detail for check in open_checks)
+        return "inconclusive", _codes(open_checks), _details(open_checks)
     if result.expectation.topk_requested != result.expectation.topk_effective:
         note = result.expectation.note or "the engine source cannot honour the requested top-k"
         return "inconclusive", ("topk_not_honoured",), f"top-k not honoured: {note}"
     return "pass", (), "every check that applies passed"
+
+
+def _codes(checks: Sequence[CheckResult]) -> tuple[str, ...]:
+    return tuple(check.reason or check.check for check in checks)
+
+
+def _details(checks: Sequence[CheckResult]) -> str:
+    return "; ".join(check.detail for check in checks)
 
 
 def _unproven(result: Result) -> list[str]:

@@ -1,0 +1,12 @@
+"""`python -m matrix`: plan and execute the matrix."""
+
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 - said in one line, before an import fails on newer syntax
+    print("graphrepro needs Python 3.11 or newer; this is " + sys.version.split()[0], file=sys.stderr)  # noqa: T201
+    raise SystemExit(4)
+
+from matrix.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

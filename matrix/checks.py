@@ -1,0 +1,63 @@
+"""Which checks a step makes, how much it sends for each, and why one does not apply."""
+
+from matrix.spec import Spec
+from repro.model import CheckName, CheckPlan, Coordinates, Depth, Role
+
+_WITHOUT_REQUESTS_S = 60.0
+
+
+def plan_checks(
+    spec: Spec, coordinates: Coordinates, role: Role, depth: Depth, with_references: bool
+) -> tuple[CheckPlan, ...]:
+    """The checks of a step in the order in which they are made; those that this spec rules out say so."""
+    load = spec.load
+    levels = spec.depths[depth].concurrency or load.concurrency
+    plans = [
+        _plan(spec, "launch", prompts=0),
+        _plan(
+            spec,
+            "lossless",
+            prompts=load.count,
+            concurrency=(1,),
+            margins=role == "reference",
+            why_not=None if with_references else "no reference arm was asked for",
+            always_sent=True,
+        ),
+        _plan(
+            spec,
+            "acceptance",
+            prompts=0,
+            why_not="no speculation" if coordinates.shape == "none" else None,
+        ),
+        _plan(spec, "throughput", prompts=load.count, concurrency=tuple(level for level in levels if level > 1)),
+        _plan(spec, "power", prompts=0, why_not=None if spec.hardware.gpu_count else "this machine has no GPU"),
+    ]
+    if "coding" in spec.checks:
+        plans.append(_plan(spec, "coding", prompts=0))
+    return tuple(plans)
+
+
+def _plan(
+    spec: Spec,
+    check: CheckName,
+    *,
+    prompts: int,
+    concurrency: tuple[int, ...] = (),
+    margins: bool = False,
+    why_not: str | None = None,
+    always_sent: bool = False,
+) -> CheckPlan:
+    """``always_sent``: the requests serve other checks too, so they are sent even where this one does not apply."""
+    reason = spec.checks.get(check) or why_not
+    sends = prompts if concurrency and (reason is None or always_sent) else 0
+    return CheckPlan(
+        check=check,
+        applicable=reason is None,
+        reason=reason,
+        prompts=sends,
+        max_new_tokens=spec.load.max_new_tokens,
+        concurrency=concurrency,
+        margins=margins,
+        tie_margin=spec.load.tie_margin if check == "lossless" else None,
+        limit_s=float(spec.limits.get(check, _WITHOUT_REQUESTS_S)),
+    )

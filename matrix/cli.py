@@ -1,0 +1,273 @@
+"""The command line of `python -m matrix`. Only here are arguments and the environment read, and things printed."""
+
+import argparse
+import json
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn, cast, get_args
+
+from matrix.arguments import EngineChoice
+from matrix.engines.overlay import load_overlay
+from matrix.faults import parse_inject
+from matrix.plan import PlanOptions, list_cells, make_plan
+from matrix.spec import Spec, load_spec
+from repro import codec
+from repro.errors import GraphreproError, SpecError, UnavailableError
+from repro.model import Depth, Tier
+
+Command = Callable[[argparse.Namespace], int]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise SpecError(f"{message} (`{self.prog} --help` lists the options)")
+
+
+def main(arguments: list[str]) -> int:
+    """The exit status: see `python -m matrix --help`."""
+    try:
+        options = _parser().parse_args(arguments)
+        return cast("Command", options.command)(options)
+    except GraphreproError as problem:
+        _tell(f"matrix: {problem}")
+        return problem.exit_code
+    except KeyboardInterrupt:
+        _tell("matrix: interrupted")
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+
+
+def list_command(options: argparse.Namespace) -> int:
+    cells = list_cells(load_spec(options.spec), _engines(options))
+    if options.json:
+        _print_json(codec.encode(cells))
+        return 0
+    from tabulate import tabulate
+
+    rows = [[cell.id, cell.state, cell.reason or ""] for cell in cells.cells]
+    _print(tabulate(rows, headers=["cell", "state", "reason"], maxcolwidths=[None, None, 70], disable_numparse=True))
+    _tell(f"{len(cells.cells)} cells of {cells.target}; next: python -m matrix plan --spec {options.spec}")
+    return 0
+
+
+def plan_command(options: argparse.Namespace) -> int:
+    spec = load_spec(options.spec)
+    plan = make_plan(spec, _plan_options(options, spec), _engines(options))
+    if options.json:
+        _print_json(codec.encode(plan))
+        return 0
+    from tabulate import tabulate
+
+    rows = [
+        [step.cell, step.role, step.launches, f"{step.forecast_s:.0f} s", step.expectation.note or ""]
+        for step in plan.steps
+    ]
+    headers = ["cell", "role", "launches", "each", "note"]
+    _print(tabulate(rows, headers=headers, maxcolwidths=[None, None, None, None, 60], disable_numparse=True))
+    skips = [[skip.cell, skip.state, skip.reason] for skip in plan.skips]
+    if skips:
+        _print("")
+        _print(tabulate(skips, headers=["skipped", "state", "reason"], maxcolwidths=[None, None, 70]))
+    forecast = plan.forecast
+    _tell(
+        f"{forecast.launches} launches, about {forecast.hours:.2f} h ({forecast.hours_worst:.1f} h if all runs into "
+        f"its limits); argv and environment of each step: --json; next: python -m matrix run --spec {options.spec}"
+    )
+    return 0
+
+
+def run_command(options: argparse.Namespace) -> int:
+    from matrix import summary
+    from matrix.environments import engine_python, own_version
+    from matrix.model_facts import declared_facts
+    from matrix.progress import progress_on
+    from matrix.promptset import load_prompts, payload_dir
+    from matrix.resolve import STOP
+    from matrix.run import Job, Outside, execute
+    from matrix.runtimes.local import LocalRuntime
+
+    spec, engines = load_spec(options.spec), _engines(options)
+    plan_options = _plan_options(options, spec)
+    plan = make_plan(spec, plan_options, engines)
+    python = engine_python(spec, options.engine_env)
+    port = options.port if options.port is not None else spec.deployment.port
+    _demand_free(port)
+    shutdown_s = spec.limits["shutdown"] + STOP.term_s + STOP.kill_s + 10
+    deployment = engines.deployment(spec)
+    job = Job(
+        spec=spec,
+        plan=plan,
+        prompts=load_prompts(spec.load.prompts, spec.load.count),
+        planted=plan_options.planted,
+        engines=engines,
+        declared=declared_facts(
+            spec, model=deployment.model, draft_model=deployment.draft_model, payload=payload_dir()
+        ),
+        port=port,
+    )
+    outside = Outside(
+        runtime=LocalRuntime(python=python, payload=payload_dir(), grace_s=shutdown_s),
+        now=lambda: datetime.now(UTC),
+        progress=progress_on(sys.stderr),
+        tool_version=own_version(),
+        free_port=_free_port,
+    )
+    finished = execute(job, options.results, outside)
+    cells = summary.cell_verdicts(finished.verdicts)
+    _print(summary.table(plan, finished.results, cells))
+    if job.planted:
+        _tell("PLANTED FAULTS: this run tests graphrepro, it is no evidence about an engine")
+    _tell(f"results: {finished.directory.path}; next: python -m report build --results {options.results}")
+    return summary.exit_code(cells)
+
+
+def clean_command(options: argparse.Namespace) -> int:
+    from matrix.clean import clean
+
+    ended = clean(options.results)
+    _tell(f"{ended} processes of dead runs below {options.results} ended; results are kept")
+    return 0
+
+
+def _plan_options(options: argparse.Namespace, spec: Spec) -> PlanOptions:
+    failing: frozenset[str] = frozenset()
+    if options.depth == "rates":
+        from matrix.failing import failing_cells
+
+        failing = failing_cells(options.results, spec.target)
+    return PlanOptions(
+        select=tuple(options.select),
+        skip=tuple(options.skip),
+        tier=cast("Tier | None", options.tier),
+        depth=cast("Depth", options.depth),
+        launches=options.launches,
+        hours=options.hours,
+        references=not options.no_references,
+        planted=tuple(parse_inject(text) for text in options.inject),
+        failing=failing,
+    )
+
+
+def _engines(options: argparse.Namespace) -> EngineChoice:
+    overlay = load_overlay(str(options.engine_overlay)) if options.engine_overlay else None
+    return EngineChoice(overlay=overlay, model=options.model, draft_model=options.draft_model)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _demand_free(port: int) -> None:
+    if not port:
+        return
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as problem:
+            raise UnavailableError(
+                f"port {port} on 127.0.0.1: {problem.strerror}: stop what listens there, or name another with --port "
+                "(0: a free one for each attempt)"
+            ) from problem
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m matrix",
+        description="Plan and execute the matrix of draft budget x graph mode x NVLS for one target.",
+        epilog="exit status: 0 all pass, 1 something failed or is corrupt, 2 bad spec or arguments, 3 nothing to run, "
+        "4 engine environment, port or runtime unavailable, 5 a record is invalid, 7 something stayed open, "
+        "130 interrupted",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    listing = commands.add_parser("list", help="the cells of a target", allow_abbrev=False)
+    _add_spec(listing)
+    listing.add_argument("--json", action="store_true", help="print the record `cells`")
+    listing.set_defaults(command=list_command)
+    planning = commands.add_parser("plan", help="resolved steps, skips and a forecast", allow_abbrev=False)
+    _add_spec(planning)
+    _add_plan(planning)
+    planning.add_argument("--json", action="store_true", help="print the record `plan`")
+    planning.set_defaults(command=plan_command)
+    running = commands.add_parser("run", help="execute a plan, or go on with an unfinished one", allow_abbrev=False)
+    _add_spec(running)
+    _add_plan(running)
+    _add_run(running)
+    running.set_defaults(command=run_command)
+    cleaning = commands.add_parser("clean", help="end what dead runs left behind", allow_abbrev=False)
+    cleaning.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
+    cleaning.set_defaults(command=clean_command)
+    return parser
+
+
+def _add_spec(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--spec", required=True, metavar="S", help="a built-in target (b300, cpu, …) or a .toml file")
+    parser.add_argument("--engine-overlay", type=Path, metavar="FILE", help="how your own build differs from a release")
+    parser.add_argument("--model", metavar="M", help="path of the model's weights")
+    parser.add_argument("--draft-model", metavar="D", help="path of the draft's weights")
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--select", action="append", default=[], metavar="GLOB", help="only these cells (repeatable)")
+    parser.add_argument("--skip", action="append", default=[], metavar="GLOB", help="not these cells (repeatable)")
+    parser.add_argument("--tier", choices=get_args(Tier))
+    parser.add_argument("--depth", choices=get_args(Depth), default="screen", help="default: screen, one launch a cell")
+    parser.add_argument("--launches", type=_positive, metavar="N", help="launches a cell, instead of the depth's")
+    parser.add_argument("--hours", type=_positive_hours, metavar="H", help="leave out what does not fit into H hours")
+    parser.add_argument("--no-references", action="store_true", help="do not add the reference arms")
+    parser.add_argument(
+        "--inject",
+        action="append",
+        default=[],
+        metavar="CELLGLOB=FAULT[:N]",
+        help="plant a fault (cpu and sim only): a test of the tool, marked as such everywhere",
+    )
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results/")
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runtime", choices=("local",), default="local")
+    parser.add_argument("--engine-env", type=Path, metavar="DIR", help="Python environment with the engine")
+    parser.add_argument("--port", type=_port, metavar="N", help="port of the server; 0: a free one for each attempt")
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 10000")
+    return int(text)
+
+
+def _positive_hours(text: str) -> float:
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = 0.0
+    if not 0 < hours < 100_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of hours")
+    return hours
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+    return int(text)
+
+
+def _print(text: str) -> None:
+    print(text)
+
+
+def _print_json(document: Mapping[str, object]) -> None:
+    print(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,200 @@
+"""Evidence -> result: what happened in an attempt. One of the few places where failures become outcomes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from matrix.engines.overlay import Overlay
+from matrix.engines.proof import prove
+from matrix.evidence import Evidence, evidence_files, phase_timings
+from matrix.judge.acceptance import judge_acceptance
+from matrix.judge.launch import judge_launch
+from matrix.judge.lossless import judge_lossless, judge_reference
+from matrix.judge.power import judge_power
+from matrix.judge.reference import Reference
+from matrix.judge.results import check_result
+from matrix.judge.throughput import judge_throughput
+from matrix.runtimes.protocol import Ended
+from repro import diagnose
+from repro.model import (
+    CheckName,
+    CheckPlan,
+    CheckResult,
+    Diagnosis,
+    Environment,
+    Fact,
+    Outcome,
+    Phase,
+    PhaseTiming,
+    PlanStep,
+    Proof,
+    Result,
+    TimelineEntry,
+)
+
+_BY_KIND: Mapping[str, Outcome] = {
+    "oom_gpu_init": "oom",
+    "oom_gpu_graph_capture": "oom",
+    "oom_gpu_serving": "oom",
+    "host_oom_kill": "oom",
+    "argparse_error": "refused",
+    "unsupported_feature_combination": "refused",
+    "hang_deadlock": "hung",
+    "hang_gpu_kernel": "hung",
+    "killed_by_signal_9": "killed",
+    "external_kill": "killed",
+    "port_in_use": "runtime_error",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptContext:
+    """What the harness knows about an attempt beside its evidence. ``declared`` are facts that no probe can read."""
+
+    run_id: str
+    target: str
+    step: PlanStep
+    attempt: int
+    overlay: Overlay
+    gpu_count: int
+    declared: Mapping[str, Fact]
+    reference: Reference | None
+
+
+def was_interrupted(evidence: Evidence) -> bool:
+    """True if the attempt was ended from outside before it was done: it is no result, and is run again."""
+    return any(entry.event == "interrupted" for entry in evidence.timeline)
+
+
+def collect(context: AttemptContext, evidence: Evidence, ended: Ended) -> Result:
+    """The result of an attempt, whatever its evidence holds."""
+    step = context.step
+    phases = phase_timings(evidence.timeline)
+    outcome, detail, status, diagnosis = _outcome(evidence, phases, ended)
+    proof = _proof(context, evidence) if outcome == "completed" else ()
+    first = evidence.timeline[0].at if evidence.timeline else None
+    last = evidence.timeline[-1].at if evidence.timeline else None
+    return Result(
+        run_id=context.run_id,
+        target=context.target,
+        cell=step.cell,
+        coordinates=step.coordinates,
+        role=step.role,
+        attempt=context.attempt,
+        engine=step.engine,
+        planted=step.planted,
+        begun_at=first or "1970-01-01T00:00:00Z",
+        ended_at=last or "1970-01-01T00:00:00Z",
+        wall_s=evidence.timeline[-1].at_s if evidence.timeline else 0.0,
+        outcome=outcome,
+        outcome_detail=detail,
+        exit_status=status,
+        phases=phases,
+        expectation=step.expectation,
+        proof=proof,
+        checks=_checks(context, evidence, phases),
+        diagnosis=diagnosis,
+        environment=_environment(context, evidence),
+        evidence=evidence_files(evidence.directory),
+    )
+
+
+def _outcome(
+    evidence: Evidence, phases: tuple[PhaseTiming, ...], ended: Ended
+) -> tuple[Outcome, str, int | None, Diagnosis | None]:
+    """(outcome, detail, the launcher's exit status, diagnosis)."""
+    timeline = evidence.timeline
+    if evidence.problems:
+        return "bad_evidence", "; ".join(evidence.problems)[:500], None, None
+    if not timeline:
+        return "runtime_error", f"the attempt program left no evidence: {ended.detail or ended.status}", None, None
+    for entry in timeline:
+        if entry.event in {"port-taken", "not-started"}:
+            return "runtime_error", entry.detail or entry.event, None, None
+    limit = next((entry for entry in timeline if entry.event == "phase-limit"), None)
+    death = _death(timeline)
+    if limit is not None or death is not None:
+        return _failure(evidence, phases, limit, death)
+    if timeline[-1].event != "attempt-ended":
+        return "killed", f"the attempt program ended early, with status {ended.status}", None, None
+    return "completed", "the server started, answered and stopped", _last_status(timeline), None
+
+
+def _failure(
+    evidence: Evidence, phases: tuple[PhaseTiming, ...], limit: TimelineEntry | None, death: TimelineEntry | None
+) -> tuple[Outcome, str, int | None, Diagnosis]:
+    events, _ = diagnose.read_log(evidence.log, name="evidence/server.log")
+    phase: Phase = next((p.phase for p in reversed(phases) if p.phase != "shutdown"), "launch")
+    status = death.status if death is not None else None
+    diagnosis = diagnose.judge(events, exit_status=status, phase=phase, timed_out=limit is not None)
+    outcome: Outcome = _BY_KIND.get(diagnosis.kind, "crashed")
+    if limit is not None and diagnosis.role != "root":
+        outcome = "hung"
+    if outcome == "refused" and phase not in {"launch", "weights_load"}:
+        outcome = "crashed"
+    said = diagnosis.evidence[0].text if diagnosis.evidence else f"exit status {status}"
+    during = f"hung in {phase} ({limit.detail})" if limit is not None else f"ended in {phase}"
+    return outcome, f"{during}: {diagnosis.kind}: {said.strip()[:200]}", status, diagnosis
+
+
+def _death(timeline: tuple[TimelineEntry, ...]) -> TimelineEntry | None:
+    """The server's own end, before it was asked to stop."""
+    for entry in timeline:
+        if entry.event == "phase-begun" and entry.phase == "shutdown":
+            return None
+        if entry.event == "server-exited":
+            return entry
+    return None
+
+
+def _last_status(timeline: tuple[TimelineEntry, ...]) -> int | None:
+    return next((entry.status for entry in reversed(timeline) if entry.event == "server-exited"), None)
+
+
+def _checks(context: AttemptContext, evidence: Evidence, phases: tuple[PhaseTiming, ...]) -> tuple[CheckResult, ...]:
+    return tuple(_check(plan, context, evidence, phases) for plan in context.step.checks)
+
+
+def _check(
+    plan: CheckPlan, context: AttemptContext, evidence: Evidence, phases: tuple[PhaseTiming, ...]
+) -> CheckResult:
+    rounds = evidence.checks
+    lossless, throughput = rounds.get("lossless"), rounds.get("throughput")
+    judges: Mapping[CheckName, Callable[[], CheckResult]] = {
+        "launch": lambda: judge_launch(phases, tuple(rounds.values())),
+        "acceptance": lambda: judge_acceptance(plan, lossless),
+        "power": lambda: judge_power(plan, evidence.power),
+        "lossless": lambda: (
+            judge_reference(lossless)
+            if context.step.role == "reference"
+            else judge_lossless(plan, lossless, throughput, context.reference)
+        ),
+        "throughput": lambda: judge_throughput(plan, throughput, lossless, gpu_count=context.gpu_count),
+    }
+    if not plan.applicable and plan.check not in {"acceptance", "power"}:
+        return check_result(plan.check, "not_applicable", None, plan.reason or "not applicable")
+    if plan.check not in judges:
+        return check_result(plan.check, "not_run", "no_judge", f"this version has no judge for {plan.check}")
+    return judges[plan.check]()
+
+
+def _proof(context: AttemptContext, evidence: Evidence) -> tuple[Proof, ...]:
+    histograms = [r.accept_histogram for c in evidence.checks.values() for r in c.requests if r.accept_histogram]
+    return prove(
+        context.step.expectation,
+        overlay=context.overlay,
+        server_info=evidence.document("server_info.json"),
+        metrics_start=evidence.text("metrics_start.txt"),
+        metrics_end=evidence.text("metrics.txt"),
+        log_lines=evidence.telling_lines(),
+        histograms=histograms,
+    )
+
+
+def _environment(context: AttemptContext, evidence: Evidence) -> Environment:
+    """What the probe read beside the engine; and, where it could not, what the spec declares."""
+    probed = evidence.environment
+    facts = dict(probed.facts) if probed else {}
+    for name, fact in context.declared.items():
+        if name not in facts or facts[name].value is None:
+            facts[name] = fact
+    return Environment(facts=dict(sorted(facts.items())), packages=dict(probed.packages) if probed else {})

@@ -1,0 +1,294 @@
+"""Cells -> plan: which launches, in which order, with which argv and checks. Pure after its inputs are read."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from matrix import arguments
+from matrix.checks import plan_checks
+from matrix.expand import SpecCell, expand, reference_cell
+from matrix.faults import PlantedFaults
+from matrix.promptset import load_prompts
+from matrix.selector import matcher
+from matrix.spec import Spec
+from repro import canonical
+from repro.errors import NothingToRunError
+from repro.model import (
+    CellList,
+    CheckPlan,
+    Depth,
+    Forecast,
+    ListedCell,
+    Phase,
+    PhaseLimit,
+    Plan,
+    PlanStep,
+    PlantedRule,
+    Prompt,
+    Role,
+    Skip,
+    Tier,
+)
+
+_DEPTHS: tuple[Depth, ...] = ("screen", "rates", "full")
+_PHASES: tuple[Phase, ...] = ("launch", "weights_load", "graph_capture", "warmup", "shutdown")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanOptions:
+    """What a user may ask of a plan. ``failing`` holds the cells that an earlier run saw fail: depth `rates` repeats
+    them and their neighbours."""
+
+    select: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    tier: Tier | None = None
+    depth: Depth = "screen"
+    launches: int | None = None
+    hours: float | None = None
+    references: bool = True
+    planted: tuple[PlantedRule, ...] = ()
+    failing: frozenset[str] = frozenset()
+    image: str | None = None
+
+
+def list_cells(spec: Spec, engines: arguments.EngineChoice) -> CellList:
+    """Every cell of the spec, with the reason and the source for those that cannot run."""
+    listed = []
+    for entry in expand(spec):
+        unsupported = _unsupported(entry, spec, engines)
+        listed.append(
+            ListedCell(
+                id=entry.cell.id,
+                coordinates=entry.cell.coordinates,
+                state="unsupported" if unsupported else "planned",
+                reason=unsupported.reason if unsupported else None,
+                source=unsupported.source if unsupported else None,
+            )
+        )
+    return CellList(target=spec.target, cells=tuple(listed))
+
+
+def make_plan(spec: Spec, options: PlanOptions, engines: arguments.EngineChoice) -> Plan:
+    """The ordered steps, the skips with their reasons, and a forecast.
+
+    Order: the reference, the cells, the reference again. Raises SpecError for what is wrong in the spec or the options,
+    and NothingToRunError if no step is left.
+    """
+    prompts = load_prompts(spec.load.prompts, spec.load.count)
+    entries = expand(spec)
+    chosen, skips = _choose(spec, entries, options, engines)
+    faults = PlantedFaults(options.planted, spec)
+    launches = options.launches or spec.depths[options.depth].launches
+    reference = reference_cell(spec)
+    runnable = {entry.cell.id for entry in entries if not entry.excluded and _unsupported(entry, spec, engines) is None}
+    with_references = options.references and reference.id in runnable
+    maker = _StepMaker(spec=spec, options=options, engines=engines, faults=faults, with_references=with_references)
+    steps = [
+        maker.make(entry, entry.role, launches)
+        for entry in chosen
+        if not with_references or entry.cell.id != reference.id
+    ]
+    if with_references and chosen:
+        around = next(entry for entry in entries if entry.cell.id == reference.id)
+        steps = [maker.make(around, "reference", 1), *steps, maker.make(around, "reference-again", 1)]
+    faults.demand_all_used()
+    steps, over = _within(steps, options.hours)
+    if not steps:
+        raise NothingToRunError(_nothing(spec, options, entries, skips))
+    return Plan(
+        target=spec.target,
+        architecture=spec.hardware.architecture,
+        depth=options.depth,
+        spec_sha256=spec.sha256,
+        prompts_sha256=_digest(prompts),
+        load_shape=_load_shape(spec, options.depth),
+        steps=tuple(steps),
+        skips=tuple(sorted([*skips, *over], key=lambda skip: (skip.state, skip.cell))),
+        forecast=forecast(steps),
+    )
+
+
+def forecast(steps: Sequence[PlanStep]) -> Forecast:
+    """Expected hours, and hours if every phase and check of every launch ran into its limit."""
+    expected_s = sum(step.forecast_s * step.launches for step in steps)
+    worst_s = sum(step.launches * (_limits_s(step.limits) + _checks_s(step.checks)) for step in steps)
+    return Forecast(
+        launches=sum(step.launches for step in steps),
+        hours=round(expected_s / 3600, 3),
+        hours_worst=round(worst_s / 3600, 3),
+    )
+
+
+def _choose(
+    spec: Spec, entries: Sequence[SpecCell], options: PlanOptions, engines: arguments.EngineChoice
+) -> tuple[list[SpecCell], list[Skip]]:
+    """What is to run of the spec's cells, with the eager arms that a comparison needs; and why the others are not."""
+    selected = matcher(options.select or ("*",))
+    dropped = matcher(options.skip)
+    wanted = _wanted(spec, entries, options)
+    chosen: dict[str, SpecCell] = {}
+    skips: dict[str, Skip] = {}
+    for entry in entries:
+        cell = entry.cell.id
+        why = None
+        if entry.excluded:
+            why = Skip(cell=cell, state="deselected", reason=entry.excluded.reason, source=entry.excluded.source)
+        elif (unsupported := _unsupported(entry, spec, engines)) is not None:
+            why = Skip(cell=cell, state="unsupported", reason=unsupported.reason, source=unsupported.source)
+        elif not selected(cell) or dropped(cell):
+            why = Skip(cell=cell, state="deselected", reason="not selected on the command line", source=None)
+        elif options.tier is not None and entry.cell.coordinates.tier != options.tier:
+            why = Skip(cell=cell, state="deselected", reason=f"not of tier {options.tier}", source=None)
+        elif cell not in wanted:
+            reason = f"not part of depth {options.depth}: {wanted.get(None, 'it comes with a deeper plan')}"
+            why = Skip(cell=cell, state="deselected", reason=reason, source=None)
+        if why is None:
+            chosen[cell] = entry
+        else:
+            skips[cell] = why
+    if options.references:
+        for entry in _eager_arms(entries, chosen.values()):
+            if skips.get(entry.cell.id) and skips[entry.cell.id].state == "deselected" and not entry.excluded:
+                del skips[entry.cell.id]
+                chosen[entry.cell.id] = entry
+    return [entry for entry in entries if entry.cell.id in chosen], list(skips.values())
+
+
+def _wanted(spec: Spec, entries: Sequence[SpecCell], options: PlanOptions) -> Mapping[str | None, str]:
+    """The ids that belong to the depth; under the key None, what a skip says of the others."""
+    if options.depth != "rates":
+        reached = _DEPTHS.index(options.depth)
+        return {entry.cell.id: "" for entry in entries if _DEPTHS.index(entry.depth) <= reached}
+    near: dict[str | None, str] = {
+        entry.cell.id: "" for entry in entries if _near_failure(spec, entry, entries, options.failing)
+    }
+    return {**near, None: "it neither failed in the latest run nor stands beside a cell that did"}
+
+
+def _near_failure(spec: Spec, entry: SpecCell, entries: Sequence[SpecCell], failing: frozenset[str]) -> bool:
+    if entry.cell.id in failing:
+        return True
+    return any(other.cell.id in failing and _neighbours(spec, entry, other) for other in entries)
+
+
+def _neighbours(spec: Spec, one: SpecCell, other: SpecCell) -> bool:
+    """True if the two differ by one step on one axis of the matrix, and in nothing else."""
+    a, b = one.cell.coordinates, other.cell.coordinates
+    if (a.tier, a.engine_source, a.variant) != (b.tier, b.engine_source, b.variant):
+        return False
+    order = [arguments.arm_of(budget) for budget in spec.axes.budget]
+    arms = [(c.budget, c.topk, c.shape) for c in (a, b)]
+    if arms[0] != arms[1]:
+        places = [order.index(arm) if arm in order else -9 for arm in arms]
+        return a.graph == b.graph and a.nvls == b.nvls and abs(places[0] - places[1]) == 1
+    return (a.graph != b.graph) != (a.nvls != b.nvls)
+
+
+def _eager_arms(entries: Sequence[SpecCell], chosen: Iterable[SpecCell]) -> list[SpecCell]:
+    """The eager cell beside each chosen cell that uses graphs, where the spec has one."""
+
+    def key(entry: SpecCell, graph: str) -> tuple[object, ...]:
+        c = entry.cell.coordinates
+        return c.budget, c.topk, c.shape, graph, c.nvls, c.tier, c.engine_source, tuple(sorted(c.variant.items()))
+
+    eager = {key(e, "eager"): e for e in entries if e.cell.coordinates.graph == "eager"}
+    needed = [key(e, "eager") for e in chosen if e.cell.coordinates.graph != "eager"]
+    return [eager[k] for k in needed if k in eager]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _StepMaker:
+    """What all steps of a plan share."""
+
+    spec: Spec
+    options: PlanOptions
+    engines: arguments.EngineChoice
+    faults: PlantedFaults
+    with_references: bool
+
+    def make(self, entry: SpecCell, role: Role, launches: int) -> PlanStep:
+        spec, coordinates = self.spec, entry.cell.coordinates
+        launch = self.engines.resolve(spec, entry.cell)
+        planted, fault_environment = self.faults.for_cell(entry.cell.id)
+        checks = plan_checks(spec, coordinates, role, self.options.depth, self.with_references)
+        return PlanStep(
+            cell=entry.cell.id,
+            coordinates=coordinates,
+            role=role,
+            engine=self.engines.engine(spec, coordinates),
+            image=self.options.image,
+            argv=launch.argv,
+            environment={**launch.environment, **fault_environment},
+            checks=checks,
+            limits=tuple(PhaseLimit(phase=phase, limit_s=float(spec.limits[phase])) for phase in _PHASES),
+            launches=launches,
+            expectation=launch.expectation,
+            planted=planted,
+            forecast_s=_forecast_s(spec, checks),
+        )
+
+
+def _forecast_s(spec: Spec, checks: Sequence[CheckPlan]) -> float:
+    expected = spec.forecast
+    total = expected.ready_s + expected.stop_s
+    for check in checks:
+        if check.prompts:
+            rounds = 1 if check.check == "lossless" else 0
+            total += expected.round_s * (rounds + check.margins)
+            total += expected.level_s * (len(check.concurrency) if check.check == "throughput" else 0)
+    return total
+
+
+def _within(steps: list[PlanStep], hours: float | None) -> tuple[list[PlanStep], list[Skip]]:
+    """As many steps, in order, as fit into the hours; the references at both ends are counted first."""
+    if hours is None:
+        return steps, []
+    fixed = [step for step in steps if step.role in {"reference", "reference-again"}]
+    left_s = hours * 3600 - sum(step.forecast_s for step in fixed)
+    kept, over = [], []
+    for step in steps:
+        needed_s = 0.0 if step in fixed else step.forecast_s * step.launches
+        if needed_s <= left_s:
+            left_s -= needed_s
+            kept.append(step)
+        else:
+            reason = f"needs {needed_s / 3600:.2f} h more than the {hours:g} h asked for"
+            over.append(Skip(cell=step.cell, state="over_budget", reason=reason, source=None))
+    return ([], over) if len(kept) == len(fixed) and over else (kept, over)
+
+
+def _unsupported(entry: SpecCell, spec: Spec, engines: arguments.EngineChoice) -> arguments.Unsupported | None:
+    if entry.unsupported:
+        return arguments.Unsupported(reason=entry.unsupported.reason, source=entry.unsupported.source)
+    problems = engines.resolve(spec, entry.cell).problems
+    if not problems:
+        return None
+    return arguments.Unsupported(reason="; ".join(p.reason for p in problems), source=problems[0].source)
+
+
+def _nothing(spec: Spec, options: PlanOptions, entries: Sequence[SpecCell], skips: Sequence[Skip]) -> str:
+    if options.depth == "rates" and not options.failing:
+        return f"nothing to repeat: the latest finished run of {spec.target} saw no cell fail (try --depth full)"
+    counts = {state: sum(skip.state == state for skip in skips) for state in ("unsupported", "deselected")}
+    told = ", ".join(f"{n} {state}" for state, n in counts.items() if n) or "all over the hours asked for"
+    return (
+        f"nothing selected: none of the {len(entries)} cells of {spec.target} is left ({told}); "
+        f"`python -m matrix list --spec {spec.target}` shows the ids and reasons"
+    )
+
+
+def _load_shape(spec: Spec, depth: Depth) -> str:
+    levels = spec.depths[depth].concurrency or spec.load.concurrency
+    ladder = ",".join(str(level) for level in levels)
+    return f"{spec.load.count} prompts x {spec.load.max_new_tokens} tokens, greedy, concurrency {ladder}"
+
+
+def _digest(prompts: tuple[Prompt, ...]) -> str:
+    return canonical.sha256_of([[p.id, p.text, list(p.input_ids) if p.input_ids else None] for p in prompts])
+
+
+def _limits_s(limits: Sequence[PhaseLimit]) -> float:
+    return sum(limit.limit_s for limit in limits)
+
+
+def _checks_s(checks: Sequence[CheckPlan]) -> float:
+    return sum(check.limit_s for check in checks if check.applicable and check.prompts)

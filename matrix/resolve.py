@@ -1,0 +1,68 @@
+"""Plan step -> `step.json`: every placeholder filled in, for one attempt on one machine."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from matrix.engines.readiness import phase_marks
+from matrix.spec import Spec
+from repro.errors import SpecError
+from repro.model import PlanStep, Prompt, Step, StopLadder
+
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+STOP = StopLadder(term_s=20.0, kill_s=10.0)
+"""A healthy SGLang drains within a few seconds of SIGTERM; what is left then is killed."""
+
+
+def resolve_step(
+    step: PlanStep,
+    *,
+    run_id: str,
+    target: str,
+    attempt: int,
+    port: int,
+    prompts: tuple[Prompt, ...],
+    placeholders: Mapping[str, str],
+    spec: Spec,
+    release: str,
+) -> Step:
+    """The step as the attempt program reads it; ``release`` decides by which log lines phases begin.
+
+    Raises SpecError for a placeholder that nothing fills."""
+    values = {**placeholders, "port": str(port), "attempt": str(attempt), "script": script_path(spec, placeholders)}
+    return Step(
+        run_id=run_id,
+        target=target,
+        cell=step.cell,
+        attempt=attempt,
+        argv=tuple(_filled(word, values) for word in step.argv),
+        environment={name: _filled(text, values) for name, text in step.environment.items()},
+        host="127.0.0.1",
+        port=port,
+        checks=step.checks,
+        prompts=prompts,
+        limits=step.limits,
+        marks=phase_marks(release),
+        stop=STOP,
+        planted=step.planted,
+    )
+
+
+def script_path(spec: Spec, placeholders: Mapping[str, str]) -> str:
+    """The simulated engine's script: a built-in name, or a path as seen from here. Empty for other engines."""
+    script = spec.engine.script
+    if script is None:
+        return ""
+    if "/" in script or script.endswith(".json"):
+        return str(Path(script).absolute())
+    return f"{placeholders['payload']}/simulated/scripts/{script}.json"
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in values:
+            raise SpecError(f"{text!r}: nothing fills the placeholder {found[0]}")
+        return values[found[1]]
+
+    filled = _PLACEHOLDER.sub(value, text)
+    return _PLACEHOLDER.sub(value, filled) if _PLACEHOLDER.search(filled) else filled

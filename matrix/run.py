@@ -1,0 +1,246 @@
+"""Execute a plan: launch after launch, each leaving a result. A cell that crashes is a valid result here."""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from matrix.arguments import EngineChoice
+from matrix.collect import AttemptContext, collect, was_interrupted
+from matrix.evidence import read_evidence
+from matrix.interrupts import Interrupts
+from matrix.judge.reference import Reference, reference_from
+from matrix.progress import Progress
+from matrix.resolve import resolve_step
+from matrix.runtimes.protocol import AttemptOrder, Ended, Handle, Runtime
+from matrix.schedule import Launch, launches, next_attempt
+from matrix.spec import Spec
+from matrix.timeline import current_phase
+from repro import canonical, codec, store
+from repro.errors import InterruptedRunError, RecordError
+from repro.model import Fact, Plan, PlantedRule, Prompt, Result, Run, Verdict
+from repro.verdict import run_verdicts
+
+POLL_S = 0.1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outside:
+    """What a run takes from the world around it, passed in so that tests can pass in something else."""
+
+    runtime: Runtime
+    now: Callable[[], datetime]
+    progress: Progress
+    tool_version: str
+    free_port: Callable[[], int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """What is to be run. ``declared`` are facts about the machine and the model that only the host knows."""
+
+    spec: Spec
+    plan: Plan
+    prompts: tuple[Prompt, ...]
+    planted: tuple[PlantedRule, ...]
+    engines: EngineChoice
+    declared: Mapping[str, Fact]
+    port: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finished:
+    """A run that came to its end: its directory, and all its results with their verdicts, in order of cell and
+    attempt."""
+
+    directory: store.RunDirectory
+    results: tuple[Result, ...]
+    verdicts: tuple[Verdict, ...]
+
+
+def execute(job: Job, results_root: Path, outside: Outside) -> Finished:
+    """Run what is left of the newest unfinished run of this plan, or else a new run.
+
+    Raises InterruptedRunError after a Ctrl-C (what was finished is kept), UnavailableError if nothing can be started or
+    written, RecordError if a record of the run it would resume is invalid.
+    """
+    directory = _resumable(job, results_root, outside.runtime.name) or _create(job, results_root, outside)
+    with store.lock(directory.path), Interrupts() as interrupts:
+        outside.runtime.reap_leftovers(label_prefix(directory.path))
+        execution = _Execution(job, directory, outside, interrupts)
+        try:
+            return execution.run_all()
+        finally:
+            outside.progress.close()
+
+
+class _Execution:
+    """One pass over the launches of a run."""
+
+    def __init__(self, job: Job, directory: store.RunDirectory, outside: Outside, interrupts: Interrupts) -> None:
+        self._job = job
+        self._directory = directory
+        self._outside = outside
+        self._interrupts = interrupts
+        self._run_id = directory.run().run_id
+        results, problems = directory.results()
+        if problems:
+            raise RecordError(f"{problems[0].path}: {problems[0].problem}; move the attempt away to run it again")
+        self._results: dict[str, list[Result]] = {}
+        for result in sorted(results, key=lambda r: r.attempt):
+            self._results.setdefault(result.cell, []).append(result)
+        self._reference = self._read_reference()
+
+    def run_all(self) -> Finished:
+        planned = launches(self._job.plan)
+        done = sum(self._next(launch) is None for launch in planned)
+        hours = self._job.plan.forecast.hours * (len(planned) - done) / max(len(planned), 1)
+        self._outside.progress.begin(run=_name(self._directory), launches=len(planned), done=done, hours=hours)
+        for launch in planned:
+            while (number := self._next(launch)) is not None:
+                self._one(launch, number)
+        return self._finish()
+
+    def _next(self, launch: Launch) -> int | None:
+        return next_attempt(launch, self._results.get(launch.step.cell, []))
+
+    def _one(self, launch: Launch, number: int) -> None:
+        step = launch.step
+        self._outside.progress.attempt(step, number)
+        attempt_dir = self._directory.attempt(step.cell, number)
+        shutil.rmtree(attempt_dir, ignore_errors=True)  # an attempt without a result was cut off in the middle
+        attempt_dir.mkdir(parents=True)
+        resolved = resolve_step(
+            step,
+            run_id=self._run_id,
+            target=self._job.spec.target,
+            attempt=number,
+            port=self._job.port or self._outside.free_port(),
+            prompts=self._job.prompts,
+            placeholders=self._outside.runtime.placeholders(),
+            spec=self._job.spec,
+            release=self._job.engines.release(self._job.spec, step.coordinates),
+        )
+        label = f"{label_prefix(self._directory.path)}/{step.cell}/{number}"
+        resolved = replace(resolved, environment={**resolved.environment, "GRAPHREPRO_LABEL": label})
+        store.write_record(attempt_dir / "step.json", resolved)
+        with self._outside.runtime.start(AttemptOrder(directory=attempt_dir, label=label)) as handle:
+            ended = self._watch(handle, attempt_dir)
+        self._keep(launch, number, attempt_dir, ended)
+
+    def _watch(self, handle: Handle, attempt_dir: Path) -> Ended:
+        asked = 0
+        while True:
+            ended = handle.wait(POLL_S)
+            if ended is not None:
+                return ended
+            if self._interrupts.count > asked:
+                asked = self._interrupts.count
+                if asked == 1:
+                    self._outside.progress.note("interrupted: stopping the server; interrupt again to kill it")
+                    handle.stop()
+                else:
+                    handle.kill()
+            self._outside.progress.phase(current_phase(attempt_dir))
+
+    def _keep(self, launch: Launch, number: int, attempt_dir: Path, ended: Ended) -> None:
+        evidence = read_evidence(attempt_dir)
+        if self._interrupts.count or was_interrupted(evidence):
+            finished = sum(len(results) for results in self._results.values())
+            raise InterruptedRunError(
+                f"interrupted: {finished} finished attempts are kept in {self._directory.path}; the same command "
+                "goes on after them"
+            )
+        context = AttemptContext(
+            run_id=self._run_id,
+            target=self._job.spec.target,
+            step=launch.step,
+            attempt=number,
+            overlay=self._job.engines.overlay_for(self._job.spec, launch.step.coordinates),
+            gpu_count=self._job.spec.hardware.gpu_count,
+            declared=self._job.declared,
+            reference=self._reference,
+        )
+        result = collect(context, evidence, ended)
+        store.write_record(attempt_dir / "result.json", result)
+        self._results.setdefault(result.cell, []).append(result)
+        if result.role == "reference" and self._reference is None:
+            self._reference = reference_from(evidence.checks.get("lossless"))
+        verdict = run_verdicts([result])[0]
+        store.write_record(attempt_dir / "verdict.json", verdict)
+        self._outside.progress.ended(result, verdict)
+
+    def _read_reference(self) -> Reference | None:
+        for results in self._results.values():
+            for result in results:
+                if result.role == "reference" and result.outcome == "completed":
+                    evidence = read_evidence(self._directory.attempt(result.cell, result.attempt))
+                    return reference_from(evidence.checks.get("lossless"))
+        return None
+
+    def _finish(self) -> Finished:
+        """All verdicts again, now that the second launch of the reference is known."""
+        results = tuple(result for cell in sorted(self._results) for result in self._results[cell])
+        verdicts = run_verdicts(results)
+        for verdict in verdicts:
+            store.write_record(self._directory.attempt(verdict.cell, verdict.attempt) / "verdict.json", verdict)
+        return Finished(directory=self._directory, results=results, verdicts=verdicts)
+
+
+def plan_digest(plan: Plan) -> str:
+    """SHA-256 over the plan's canonical form: what makes two invocations the same run."""
+    return canonical.sha256_of(codec.encode(plan))
+
+
+def _resumable(job: Job, results_root: Path, runtime: str) -> store.RunDirectory | None:
+    """The newest run of the same plan, runtime and planted faults that has launches left."""
+    if not results_root.is_dir():
+        return None
+    digest = plan_digest(job.plan)
+    directories, _ = store.scan(results_root, job.spec.target)
+    for directory in reversed(directories):
+        run = directory.run()
+        if (run.plan_sha256, run.runtime, run.planted) == (digest, runtime, job.planted):
+            results, problems = directory.results()
+            if problems or _left(job.plan, results):
+                return directory
+            return None
+    return None
+
+
+def _left(plan: Plan, results: Sequence[Result]) -> bool:
+    by_cell: dict[str, list[Result]] = {}
+    for result in sorted(results, key=lambda r: r.attempt):
+        by_cell.setdefault(result.cell, []).append(result)
+    return any(next_attempt(launch, by_cell.get(launch.step.cell, [])) is not None for launch in launches(plan))
+
+
+def _create(job: Job, results_root: Path, outside: Outside) -> store.RunDirectory:
+    now = outside.now()
+    digest = plan_digest(job.plan)
+    name = f"{now:%Y%m%dT%H%M%SZ}-{digest[:6]}"
+    taken = {path.name for path in (results_root / job.spec.target).glob(f"{name}*")}
+    run_id = next(name + suffix for suffix in ("", *(f"-{n}" for n in range(2, 1000))) if name + suffix not in taken)
+    run = Run(
+        run_id=run_id,
+        target=job.spec.target,
+        created_at=f"{now:%Y-%m-%dT%H:%M:%SZ}",
+        tool_version=outside.tool_version,
+        runtime=outside.runtime.name,
+        depth=job.plan.depth,
+        plan_sha256=digest,
+        planted=job.planted,
+    )
+    return store.create(results_root, run, job.plan)
+
+
+def _name(directory: store.RunDirectory) -> str:
+    return f"{directory.path.parent.name}/{directory.path.name}"
+
+
+def label_prefix(directory: Path) -> str:
+    """What the label of every process of a run starts with: no two run directories on a host share it."""
+    place = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:12]
+    return f"{place}/{directory.name}"
