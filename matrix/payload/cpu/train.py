@@ -330,7 +330,16 @@ def main() -> None:
 
     found = candidates(target, held_out, rule)
     chosen = choose(found, rule)
-    (arguments.out / "prompts.json").write_text(json.dumps([r.prompt for r in chosen]) + "\n")
+    prompts = {
+        "record": "prompts",
+        "schema_version": 1,
+        "name": "held-out",
+        "source": "pydoc_data.topics, held-out topics; how they were chosen is in training.json",
+        "prompts": [
+            {"id": f"held-out-{i:02d}", "text": None, "input_ids": r.prompt} for i, r in enumerate(chosen)
+        ],
+    }
+    (arguments.out / "prompts.json").write_text(json.dumps(prompts) + "\n")
     facts = {
         "recipe": asdict(recipe),
         "versions": versions(),
