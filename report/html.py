@@ -1,0 +1,120 @@
+"""The report as one self-contained HTML file: no script, no network, and nothing of a record acts in it."""
+
+import base64
+import hashlib
+import re
+from collections import Counter
+from functools import cache
+from importlib import resources
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from report import chart
+from report.compare import cell_facts
+from report.console import because, certainty, run_summary, two_sides
+from report.document import Document
+from report.escape import one_line, visible
+from report.grid import grid, places
+from report.load import LoadedCell, LoadedRun
+from report.numbers import shown_numbers
+from report.words import (
+    NOT_A_GPU,
+    PLANTED,
+    TERMS,
+    VERDICTS,
+    at_label,
+    figure,
+    interval_label,
+    number_label,
+    percent,
+    sign,
+    spoken,
+)
+from repro.baselines import archived_file
+from repro.environment import KEY_FIELDS
+from repro.model import Fact, Result
+
+
+def render(document: Document) -> str:
+    """The page. Deterministic: the same document gives the same bytes."""
+    environment = _environment()
+    style = resources.files("report").joinpath("templates/page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return environment.get_template("findings.html.j2").render(
+        document=document,
+        record=document.record,
+        style=Markup(style),  # noqa: S704 - our own file
+        style_digest=digest,
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "at": at_label,
+        "anchor": anchor,
+        "figure": figure,
+        "interval": interval_label,
+        "one_line": one_line,
+        "percent": percent,
+        "run_line": run_summary,
+        "sign": sign,
+        "spoken": spoken,
+    }
+    environment.globals |= {
+        "NOT_A_GPU": NOT_A_GPU,
+        "PLANTED": PLANTED,
+        "TERMS": TERMS,
+        "VERDICTS": VERDICTS,
+        "acceptance_chart": chart.acceptance_by_budget,
+        "archived_file": archived_file,
+        "because": because,
+        "certainty": certainty,
+        "counts": _counts,
+        "grid": grid,
+        "interval_bar": chart.interval_bar,
+        "key_rows": _key_rows,
+        "number_label": number_label,
+        "other_facts": _other_facts,
+        "shown_numbers": shown_numbers,
+        "two_sides": two_sides,
+    }
+    return environment
+
+
+def anchor(text: str) -> str:
+    """A fragment identifier: file-safe names are kept as they are."""
+    return re.sub(r"[^A-Za-z0-9_.+-]", "-", text)
+
+
+def _finalize(value: object) -> object:
+    """Every expression of the templates comes through here, before it is escaped."""
+    if isinstance(value, Markup):
+        return value
+    if value is None:
+        return "–"
+    return visible(value) if isinstance(value, str) else value
+
+
+def _counts(run: LoadedRun) -> list[tuple[str, int]]:
+    """How many cells have which verdict or state, in the order of the legend."""
+    counted = Counter(place.word for place in places(run))
+    return [(word, counted[word]) for word in VERDICTS if counted[word]]
+
+
+def _key_rows(run: LoadedRun, cell: LoadedCell) -> list[tuple[str, Fact]]:
+    facts = cell_facts(run, cell)
+    return [(field, facts[field]) for field in KEY_FIELDS]
+
+
+def _other_facts(result: Result) -> list[tuple[str, Fact]]:
+    return [(name, fact) for name, fact in sorted(result.environment.facts.items()) if name not in KEY_FIELDS]

@@ -1,0 +1,190 @@
+"""Run directories -> a model of what was run, with every record that could not be used named. Reads, never writes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro.errors import RecordError
+from repro.model import Coordinates, Plan, PlanStep, Problem, ReportedRun, Result, Run, Skip, Verdict
+from repro.store import RunDirectory, scan
+from repro.verdict import CellVerdict, cell_verdict, run_verdicts
+from report.escape import one_line
+
+VOID_RETRIES = 2
+"""A void launch is planned again at most twice; a cell with more void launches is not waited for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedAttempt:
+    """``path`` is the attempt's directory, relative to the results directory."""
+
+    result: Result
+    verdict: Verdict
+    path: str
+
+    @property
+    def anchor(self) -> str:
+        return f"{self.result.target}--{self.result.cell}--{self.result.attempt}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedCell:
+    """A cell of a run, planned or found. ``planned`` 0: the plan does not name it, or cannot be read."""
+
+    id: str
+    target: str
+    coordinates: Coordinates
+    step: PlanStep | None
+    planned: int
+    attempts: tuple[LoadedAttempt, ...]
+    summary: CellVerdict
+
+    @property
+    def anchor(self) -> str:
+        return f"{self.target}--{self.id}"
+
+    @property
+    def planted(self) -> bool:
+        step_planted = self.step is not None and self.step.planted is not None
+        return step_planted or any(attempt.result.planted is not None for attempt in self.attempts)
+
+    @property
+    def missing(self) -> int:
+        """Launches that are still to come: planned, and neither finished nor given up."""
+        names = [attempt.verdict.verdict for attempt in self.attempts]
+        if names.count("void") > VOID_RETRIES or "unsupported" in names:
+            return 0
+        return max(0, self.planned - len(names) + names.count("void"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedRun:
+    """``directory`` is relative to the results directory."""
+
+    run: Run
+    directory: str
+    plan: Plan | None
+    cells: tuple[LoadedCell, ...]
+
+    @property
+    def skips(self) -> tuple[Skip, ...]:
+        return self.plan.skips if self.plan is not None else ()
+
+    @property
+    def planted(self) -> bool:
+        return bool(self.run.planted) or any(cell.planted for cell in self.cells)
+
+    @property
+    def about_gpus(self) -> bool:
+        """Whether anything here can be evidence about a GPU: not on a CPU, and not from the simulated engine."""
+        engines = {attempt.result.engine.name for cell in self.cells for attempt in cell.attempts}
+        if "simulated" in engines or self.run.target in {"cpu", "sim"}:
+            return False
+        return self.plan is None or self.plan.architecture.startswith("sm_")
+
+    @property
+    def planned(self) -> int:
+        return sum(cell.planned for cell in self.cells)
+
+    @property
+    def missing(self) -> int:
+        return sum(cell.missing for cell in self.cells)
+
+    @property
+    def finished(self) -> int:
+        return sum(attempt.verdict.verdict != "void" for cell in self.cells for attempt in cell.attempts)
+
+    def reported(self) -> ReportedRun:
+        return ReportedRun(
+            run_id=self.run.run_id,
+            target=self.run.target,
+            created_at=self.run.created_at,
+            state="unfinished" if self.missing or self.plan is None else "complete",
+            planned=self.planned,
+            finished=self.finished,
+            planted=self.planted,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loaded:
+    """``runs``: by target, newest first."""
+
+    runs: tuple[LoadedRun, ...]
+    problems: tuple[Problem, ...]
+
+    def newest(self) -> tuple[LoadedRun, ...]:
+        """The newest run of each target."""
+        newest: dict[str, LoadedRun] = {}
+        for run in self.runs:
+            newest.setdefault(run.run.target, run)
+        return tuple(newest.values())
+
+    def older(self) -> tuple[LoadedRun, ...]:
+        shown = {id(run) for run in self.newest()}
+        return tuple(run for run in self.runs if id(run) not in shown)
+
+
+def load(roots: Sequence[Path], target: str | None = None) -> Loaded:
+    """All runs under the results directories ``roots``, or those of one target.
+
+    What cannot be read becomes a problem; the order of ``roots`` and of files on disk makes no difference. Raises
+    SpecError if one of ``roots`` is no directory.
+    """
+    runs: dict[tuple[str, str], LoadedRun] = {}
+    problems: list[Problem] = []
+    for root in sorted(roots):
+        directories, unreadable = scan(root, target)
+        problems += unreadable
+        for directory in directories:
+            run, found = _load_run(directory)
+            problems += found
+            if runs.setdefault((run.run.target, run.run.run_id), run) is not run:
+                twice = "the same run is in two of the given results directories; it is shown once"
+                problems.append(Problem(path=run.directory, problem=twice))
+    ordered = sorted(runs.values(), key=lambda run: (run.run.created_at, run.run.run_id), reverse=True)
+    harmless = {Problem(path=one_line(p.path), problem=one_line(p.problem)) for p in problems}
+    return Loaded(
+        runs=tuple(sorted(ordered, key=lambda run: run.run.target)),
+        problems=tuple(sorted(harmless, key=lambda problem: (problem.path, problem.problem))),
+    )
+
+
+def _load_run(directory: RunDirectory) -> tuple[LoadedRun, list[Problem]]:
+    run = directory.run()
+    relative = f"{run.target}/{run.run_id}"
+    problems: list[Problem] = []
+    plan: Plan | None = None
+    try:
+        plan = directory.plan()
+    except RecordError as error:
+        problems.append(Problem(path=f"{relative}/plan.json", problem=str(error)))
+    results, unusable = directory.results()
+    problems += unusable
+    return LoadedRun(run=run, directory=relative, plan=plan, cells=_cells(run, relative, plan, results)), problems
+
+
+def _cells(run: Run, relative: str, plan: Plan | None, results: Sequence[Result]) -> tuple[LoadedCell, ...]:
+    """Cells in the order of the plan, then those that it does not name."""
+    attempts: dict[str, list[LoadedAttempt]] = {}
+    for result, verdict in zip(results, run_verdicts(results), strict=True):
+        path = f"{relative}/cells/{result.cell}/{result.attempt}"
+        attempts.setdefault(result.cell, []).append(LoadedAttempt(result=result, verdict=verdict, path=path))
+    steps: dict[str, list[PlanStep]] = {}
+    for step in plan.steps if plan is not None else ():
+        steps.setdefault(step.cell, []).append(step)
+    order = dict.fromkeys([*steps, *sorted(attempts)])
+    return tuple(_cell(run, name, steps.get(name, []), attempts.get(name, [])) for name in order)
+
+
+def _cell(run: Run, name: str, steps: Sequence[PlanStep], attempts: Sequence[LoadedAttempt]) -> LoadedCell:
+    return LoadedCell(
+        id=name,
+        target=run.target,
+        coordinates=steps[0].coordinates if steps else attempts[0].result.coordinates,
+        step=steps[0] if steps else None,
+        planned=sum(step.launches for step in steps),
+        attempts=tuple(sorted(attempts, key=lambda attempt: attempt.result.attempt)),
+        summary=cell_verdict(name, [attempt.verdict for attempt in attempts]),
+    )
+

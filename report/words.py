@@ -1,0 +1,118 @@
+"""The words of the report: what each means, and the sign that stands beside it, so that colour never speaks alone."""
+
+from collections.abc import Mapping
+
+SIGNS: Mapping[str, str] = {
+    "pass": "✓",
+    "fail": "✗",
+    "corrupt": "≠",
+    "inconclusive": "?",
+    "void": "∅",
+    "unsupported": "–",
+    "not_run": "○",
+    "deselected": "·",
+    "over_budget": "·",
+    "not_applicable": "–",
+    "proven": "✓",
+    "contradicted": "✗",
+    "unknown": "?",
+    "comparable": "=",
+    "unverified": "?",
+    "not_comparable": "≠",
+}
+
+VERDICTS: Mapping[str, str] = {
+    "pass": "Every check that applies passed.",
+    "fail": "The engine crashed, hung or ran out of memory, or a check other than one of content failed.",
+    "corrupt": "The output is wrong: it is not what the reference arm gives, or the checks of content failed.",
+    "inconclusive": "The evidence does not decide: neither a pass nor a failure.",
+    "void": "The launch says nothing about the engine (the runtime or the host failed); it is planned again.",
+    "unsupported": "This cell cannot run here, for the reason given; it counts neither way.",
+    "not_run": "Planned and not run, or not finished.",
+    "deselected": "Left out by the selection.",
+    "over_budget": "Left out because the time allowed does not reach.",
+}
+
+TERMS: Mapping[str, str] = {
+    "cell": "One point of the matrix: budget with its top-k, graph mode, NVLS, and any control after a plus sign.",
+    "launch": "One fresh start of the server, with its checks; also called an attempt.",
+    "k of n": "k launches failed or were corrupt, of n that decided. Inconclusive and void launches are not in n.",
+    "interval": "95 % Wilson interval of the probability that a fresh launch fails. Wide means few launches.",
+    "acceptance": "Output tokens a verify step, with the token that prefill brings taken out: its floor is exactly 1. "
+    "It says nothing about whether the text is right.",
+    "server's own figure": "Acceptance as the server reports it, by its own way of counting.",
+    "withheld": "A number that must not be compared, because the launch did not finish, its configuration was not proven "
+    "or its content was not shown to be right.",
+    "comparable": "All facts of the comparability key are known on both sides and equal.",
+    "unverified": "Equal in all that both sides state; the facts listed are unknown. A difference is shown, no verdict.",
+    "not comparable": "A fact differs, so the numbers stand side by side and no ratio is formed.",
+    "planted": "A fault put in on purpose, to test the tool. It is not evidence about an engine.",
+    "b16t8, c7, n8, ar": "Tree of budget 16 with top-k 8; flat chain of 7; NGRAM speculation of the width of b8; no "
+    "speculation.",
+    "graph, eager, verify-eager": "CUDA graphs on; all off; off for the decode phase alone.",
+    "nvls, nonvls": "NVLink SHARP (reduction in the switch) requested, or not.",
+}
+
+PLANTED = "PLANTED FAULTS — a test of the tool, not evidence about an engine"
+NOT_A_GPU = "Nothing measured here is evidence about a GPU."
+
+NUMBER_LABELS: Mapping[str, str] = {
+    "acceptance": "acceptance (prefill token taken out)",
+    "server_accept_length": "acceptance, the server's own figure",
+    "verify_steps": "verify steps",
+    "output_rate": "output rate",
+    "output_rate_per_user": "output rate per request in flight",
+    "output_rate_per_gpu": "output rate per GPU",
+    "ttft_median": "time to first token, median",
+    "step_time": "time per verify step",
+    "ready": "ready after",
+    "gpu_power": "power a GPU, mean",
+    "gpu_power_max": "power a GPU, highest",
+    "outputs_equal": "outputs equal to the reference",
+    "prompts_equal": "prompts equal in two passes of the reference",
+    "smallest_wrong_concurrency": "smallest concurrency with a wrong output",
+    "coding_correct": "coding tasks correct",
+    "failure_share": "share of launches that failed",
+}
+
+
+def sign(word: str) -> str:
+    """The sign of a state; empty for a word that has none."""
+    return SIGNS.get(word, "")
+
+
+def spoken(word: str) -> str:
+    """A state or code as words: `not_run` -> `not run`."""
+    return word.replace("_", " ")
+
+
+def number_label(name: str) -> str:
+    return NUMBER_LABELS.get(name, spoken(name))
+
+
+def at_label(at: Mapping[str, int]) -> str:
+    """The conditions of a number: `concurrency 128`; empty if it has none."""
+    return ", ".join(f"{spoken(name)} {value}" for name, value in sorted(at.items()))
+
+
+def figure(value: float | None) -> str:
+    """A number in at most five significant digits, without an exponent for what is read here; a dash for None."""
+    if value is None:
+        return "–"
+    if value == int(value) and abs(value) < 1e12:
+        return str(int(value))
+    return f"{value:.5g}" if abs(value) >= 1e-3 else f"{value:.2g}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage without false precision: `23 %`, `2.6 %`, `< 0.1 %`."""
+    value = 100 * share
+    if value in {0.0, 100.0} or 9.95 <= value <= 99:
+        return f"{value:.0f} %"
+    if value > 99:
+        return f"{min(value, 99.9):.1f} %"
+    return f"{value:.1f} %" if value >= 0.1 else "< 0.1 %"
+
+
+def interval_label(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f"{percent(interval[0])} to {percent(interval[1])}"
