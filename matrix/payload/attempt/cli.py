@@ -1,0 +1,90 @@
+"""`python PAYLOAD_FOLDER attempt FOLDER`: runs the attempt described by FOLDER/step.json into FOLDER/evidence.
+
+Exit status: 0 it did its work, whatever the server did; 3 nothing could be started; 130 it was interrupted.
+GRAPHREPRO_OWNER_FD may name the read end of a pipe; when all its write ends are closed, the attempt is interrupted.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+from attempt import guardian, processes
+from attempt.evidence import Evidence, Timeline
+from attempt.step import BadStepError, Step, read_step
+
+OWNER_VARIABLE = "GRAPHREPRO_OWNER_FD"
+
+
+def main(arguments: list[str]) -> int:
+    """The exit status."""
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        print("usage: python PAYLOAD_FOLDER attempt FOLDER", file=sys.stderr)
+        return 2
+    folder = Path(arguments[0]).absolute()
+    try:
+        step = read_step(folder / "step.json")
+        owner = _owner()
+    except BadStepError as problem:
+        print(f"attempt: {problem}", file=sys.stderr)
+        return 3
+    return _attempt(step, folder, owner)
+
+
+def _attempt(step: Step, folder: Path, owner: int | None) -> int:
+    caught: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: caught.append(number))
+    evidence = Evidence(folder / "evidence")
+    timeline = Timeline(evidence.folder / "timeline.jsonl")
+    timeline.append("attempt-begun")
+    taken = port_problem(step)
+    if taken is not None:
+        timeline.append("port-taken", detail=taken)
+        timeline.append("attempt-ended")
+        return 3
+    evidence.log.touch()
+    processes.become_subreaper()
+    # A short path: engines put Unix sockets below TMPDIR, and those have room for about a hundred bytes.
+    scratch = Path(tempfile.mkdtemp(prefix="graphrepro-"))
+    control = guardian.start(step, evidence.log, timeline, scratch)
+
+    # Only now, while the server is starting: these imports take longer than all that came before.
+    import asyncio
+
+    from attempt.program import Attempt, run
+
+    attempt = Attempt(step=step, evidence=evidence, timeline=timeline, control=control, owner=owner, caught=caught)
+    return asyncio.run(run(attempt))
+
+
+def port_problem(step: Step) -> str | None:
+    """Why the server could not listen where it is to; None if it can.
+
+    Asked before the start, since a server that is already there would answer the checks in place of ours.
+    """
+    try:
+        family = socket.getaddrinfo(step.host or None, step.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with contextlib.closing(socket.socket(family[0], socket.SOCK_STREAM)) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(family[4])
+            listener.listen(1)
+    except OSError as problem:
+        return f"port {step.port}: {problem.strerror}"
+    return None
+
+
+def _owner() -> int | None:
+    text = os.environ.get(OWNER_VARIABLE)
+    if not text:
+        return None
+    try:
+        number = int(text)
+        os.fstat(number)
+        os.set_inheritable(number, False)
+    except (ValueError, OSError):
+        raise BadStepError(f"{OWNER_VARIABLE} is not an open file descriptor: {text!r}") from None
+    return number

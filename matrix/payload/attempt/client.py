@@ -1,0 +1,155 @@
+"""The client of one server: `/generate` streamed or whole, and the few other endpoints that evidence needs."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any
+
+import aiohttp
+
+from attempt.reply import Reply
+from attempt.sse import EventStream
+from attempt.step import Prompt
+
+MAX_BODY_BYTES = 64 << 20
+
+
+@dataclass(kw_only=True, slots=True)
+class Request:
+    """A request under way, and in the end what is stored about it: the fields of the host's `RequestRecord`."""
+
+    prompt: str
+    concurrency: int
+    begun_s: float
+    first_token_s: float | None = None
+    ended_s: float = 0.0
+    status: int | None = None
+    error: str | None = None
+    finish_reason: str | None = None
+    output_ids: tuple[int, ...] = ()
+    output_text: str | None = None
+    usage_tokens: int | None = None
+    verify_calls: int | None = None
+    accept_histogram: tuple[int, ...] | None = None
+    margins: tuple[float, ...] | None = None
+    token_times: tuple[tuple[float, int], ...] = ()
+
+    @property
+    def broken(self) -> bool:
+        """Whether the connection failed, or ended before the reply did."""
+        return self.error is not None and (self.status is None or self.finish_reason is None)
+
+    def fields(self) -> dict[str, Any]:
+        """As stored."""
+        return asdict(self)
+
+    def take(self, reply: Reply) -> None:
+        """Copies what a reply has brought so far."""
+        self.error = self.error or reply.error
+        self.finish_reason = reply.finish_reason
+        self.output_ids, self.output_text = tuple(reply.ids), reply.text
+        self.usage_tokens, self.verify_calls = reply.usage_tokens, reply.verify_calls
+        self.accept_histogram, self.margins = reply.accept_histogram, reply.margins
+
+
+class Client:
+    """Talks to the server at `url`. `now_s` gives the seconds since the attempt began.
+
+    `progress_s` is when the server last sent a piece of any answer to `/generate`: what tells slow from hung.
+    """
+
+    def __init__(self, url: str, now_s: Callable[[], float]) -> None:
+        self._url = url
+        self._now_s = now_s
+        self.progress_s = 0.0
+        # No limits of the library's own: how long anything may take is the step's to say. No proxy either.
+        self._session = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            trust_env=False,
+        )
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self._session.close()
+
+    async def get(self, path: str, limit_s: float) -> tuple[int, bytes] | None:
+        """Status and body, None when there is no answer in time."""
+        return await self._plain("GET", path, limit_s)
+
+    async def flush_cache(self, limit_s: float) -> bool:
+        """Empties the prefix cache. The engine refuses while requests of the last level are being torn down, so it is
+        asked a few times."""
+        for _ in range(10):
+            answer = await self._plain("POST", "/flush_cache", limit_s)
+            if answer is None:
+                return False
+            if answer[0] == 200:
+                return True
+            await asyncio.sleep(0.05)
+        return False
+
+    async def _plain(self, method: str, path: str, limit_s: float) -> tuple[int, bytes] | None:
+        try:
+            limit = aiohttp.ClientTimeout(total=limit_s)
+            async with self._session.request(method, self._url + path, timeout=limit) as response:
+                return response.status, await _body(response)
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
+            return None
+
+    async def generate(self, request: Request, prompt: Prompt, max_new_tokens: int, *, margins: bool) -> None:
+        """Sends the prompt and fills in the request, also when it fails or is cancelled; never raises but for that."""
+        reply = Reply(None if prompt.input_ids is None else len(prompt.input_ids), margins=margins)
+        try:
+            await self._exchange(request, reply, _question(prompt, max_new_tokens, margins=margins))
+            reply.close()
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as problem:
+            request.error = f"{type(problem).__name__}: {str(problem)[:200]}"
+        finally:
+            request.take(reply)
+            if reply.token_times and not margins:
+                request.first_token_s = reply.token_times[0][0]
+                request.token_times = tuple(reply.token_times)
+            request.ended_s = self._now_s()
+
+    async def _exchange(self, request: Request, reply: Reply, question: dict[str, Any]) -> None:
+        async with self._session.post(self._url + "/generate", json=question) as response:
+            request.status = response.status
+            if response.status != 200:
+                body = await _body(response)
+                request.error = f"HTTP {response.status}: {body[:200].decode(errors='replace')}"
+            elif response.content_type != "text/event-stream":  # not asked for, or an error in place of a stream
+                reply.absorb(await _body(response), self._now_s())
+                self.progress_s = self._now_s()
+            else:
+                await self._follow(response, reply)
+
+    async def _follow(self, response: aiohttp.ClientResponse, reply: Reply) -> None:
+        events = EventStream()
+        async for piece in response.content.iter_any():
+            self.progress_s = at_s = self._now_s()
+            for data in events.feed(piece):
+                reply.absorb(data, at_s)
+        rest = events.rest()
+        if rest is not None:
+            reply.absorb(rest, self._now_s())
+
+
+def _question(prompt: Prompt, max_new_tokens: int, *, margins: bool) -> dict[str, Any]:
+    asked: dict[str, Any] = {"text": prompt.text} if prompt.input_ids is None else {"input_ids": prompt.input_ids}
+    asked["sampling_params"] = {"temperature": 0, "max_new_tokens": max_new_tokens, "ignore_eos": True}
+    return asked | ({"return_logprob": True, "top_logprobs_num": 2} if margins else {"stream": True})
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > MAX_BODY_BYTES:
+            raise ValueError(f"a body of more than {MAX_BODY_BYTES} bytes")
+    return bytes(body)

@@ -1,0 +1,167 @@
+"""The guardian: a small process between the attempt program and the server that outlives either of them, but not both.
+
+It starts the server and is its parent, so it learns the exit status first hand, and as a subreaper it inherits whatever
+the server leaves behind. It stops everything when it is told to, and also when the attempt program is gone, however
+that happened: a SIGKILL of the attempt program cannot leave a server on the GPUs. It holds no threads, imports almost
+nothing, and sits in a session of its own, out of reach of signals to the attempt program's process group.
+
+To the attempt program it sends JSON lines: {"event": "started" | "not-started" | "exited" | "signal" | "gone", …}.
+"""
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from attempt import processes
+from attempt.evidence import Timeline
+from attempt.step import Step
+
+SERVER_VARIABLES = ("PATH", "HOME", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CUDA_HOME")
+"""What the server gets from outside the step: where programs, libraries and caches lie on this machine. Nothing else
+leaks in, so that two attempts of one step differ in nothing."""
+
+
+def start(step: Step, log: Path, timeline: Timeline, scratch: Path) -> socket.socket:
+    """Forks the guardian, which starts the server: the attempt program's end of the line to it.
+
+    To be called before any thread exists, and before asyncio does. `scratch` is removed by the guardian at the end.
+    """
+    ours, theirs = socket.socketpair()
+    if os.fork() == 0:
+        ours.close()
+        _guard(theirs, step, log, timeline, scratch)
+    theirs.close()
+    return ours
+
+
+def server_environment(step: Step, scratch: Path) -> dict[str, str]:
+    """The server's whole environment; what the step says wins."""
+    passed = {name: os.environ[name] for name in SERVER_VARIABLES if name in os.environ}
+    return {"PATH": os.defpath, "HOME": str(scratch), **passed, "TMPDIR": str(scratch), **step.environment}
+
+
+def _guard(control: socket.socket, step: Step, log: Path, timeline: Timeline, scratch: Path) -> NoReturn:
+    status = 1
+    try:
+        os.setsid()
+        processes.become_subreaper()
+        _Guardian(control, step, timeline).watch(log, scratch)
+        status = 0
+    except BaseException as problem:  # noqa: BLE001  # a fork must never run on into its parent's code
+        print(f"guardian: {type(problem).__name__}: {problem}", file=sys.stderr)
+        processes.kill_descendants(os.getpid(), step.kill_s)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        os._exit(status)
+
+
+class _Guardian:
+    def __init__(self, control: socket.socket, step: Step, timeline: Timeline) -> None:
+        self._control = control
+        self._step = step
+        self._timeline = timeline
+        self._launcher = 0
+        self._status: int | None = None
+        self._asked = False
+        self._alone = False
+        # SIGCHLD and SIGTERM end a select() through this pipe; handlers alone would not.
+        self._wake, write_end = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(write_end, False)
+        signal.set_wakeup_fd(write_end)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.signal(signal.SIGTERM, self._ask)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self._asked = True
+
+    def watch(self, log: Path, scratch: Path) -> None:
+        """Starts the server, waits until it is to be stopped, stops it."""
+        try:
+            self._launch(log, scratch)
+        except OSError as problem:
+            self._tell("not-started", detail=f"{type(problem).__name__}: {problem.strerror}")
+            return
+        self._tell("started", pid=self._launcher)
+        self._wait(float("inf"), lambda: self._asked)
+        self._stop()
+
+    def _launch(self, log: Path, scratch: Path) -> None:
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                self._step.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=scratch,
+                env=server_environment(self._step, scratch),
+                start_new_session=True,
+                restore_signals=True,
+            )
+        self._launcher = process.pid
+        process.returncode = 0  # statuses are taken by reap(); Popen must not wait for it at exit
+
+    def _wait(self, seconds: float, over: Callable[[], bool]) -> None:
+        """Until `over()`, at most so long; meanwhile children are reaped and the line is watched."""
+        until = time.monotonic() + seconds
+        while not over() and (left := until - time.monotonic()) > 0:
+            watched: list[int | socket.socket] = [self._wake] if self._alone else [self._wake, self._control]
+            ready, _, _ = select.select(watched, [], [], min(left, 3600.0))
+            if self._wake in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake, 4096)
+            self._note(processes.reap())
+            if self._control in ready:
+                self._asked = True
+                self._alone = not self._control.recv(4096)
+
+    def _note(self, ended: dict[int, int]) -> None:
+        if self._launcher in ended and self._status is None:
+            self._status = ended[self._launcher]
+            self._tell("exited", status=self._status)
+
+    def _stop(self) -> None:
+        if self._alone:
+            self._timeline.append("interrupted", detail="the attempt program is gone")
+        if self._status is None:
+            processes.kill([self._launcher], signal.SIGTERM)
+            self._tell("signal", detail="SIGTERM to the launcher")
+            self._wait(self._step.term_s, lambda: self._status is not None)
+        left = processes.descendants(os.getpid())
+        if left:
+            self._tell("signal", detail=f"SIGKILL to {len(left)} remaining process{'es' if len(left) > 1 else ''}")
+            remaining, ended = processes.kill_descendants(os.getpid(), self._step.kill_s)
+            self._note(ended)
+        else:
+            remaining = 0
+        self._note(processes.reap())
+        self._tell("gone", left=remaining)
+
+    def _tell(self, event: str, *, status: int | None = None, detail: str | None = None, **more: int) -> None:
+        """Tells the attempt program; when that is gone, what belongs into the timeline is written here."""
+        if not self._alone:
+            line = json.dumps({"event": event, "status": status, "detail": detail, **more})
+            try:
+                self._control.sendall(line.encode() + b"\n")
+            except OSError:
+                self._alone = True
+            else:
+                return
+        gone = "the attempt program is gone"
+        if event == "exited":
+            self._timeline.append("server-exited", phase="shutdown", status=status, detail=gone)
+        elif event == "signal":
+            self._timeline.append("signal-sent", phase="shutdown", detail=f"{detail}; {gone}")

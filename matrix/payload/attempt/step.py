@@ -1,0 +1,116 @@
+"""What the attempt program is told: `step.json`, read into frozen records.
+
+These are the payload's own records. The host's (`repro.model`) are not importable here, so the contract between the two
+is the file, and its schema is checked by tests on both sides.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+READY_PHASES = ("launch", "weights_load", "graph_capture", "warmup", "serving")
+SENDS_NOTHING = ("launch", "acceptance", "power")
+
+
+class BadStepError(ValueError):
+    """`step.json` is missing, damaged, or of a version this program does not know."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """A check that sends requests; see `CheckPlan` in the host's model for the meaning of the numbers."""
+
+    name: str
+    prompts: int
+    max_new_tokens: int
+    concurrency: tuple[int, ...]
+    margins: bool
+    limit_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prompt:
+    id: str
+    text: str | None
+    input_ids: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """`limits` maps a phase to its seconds, `marks` a phase to the texts that announce it in the log."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    host: str
+    port: int
+    checks: tuple[Check, ...]
+    prompts: tuple[Prompt, ...]
+    limits: Mapping[str, float]
+    marks: Mapping[str, tuple[str, ...]]
+    term_s: float
+    kill_s: float
+
+    @property
+    def url(self) -> str:
+        """Where clients on this machine reach the server; a wildcard address is not one to connect to."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(self.host, self.host)  # noqa: S104
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    def limit_s(self, phase: str) -> float:
+        """The limit of a phase; infinite when the step names none."""
+        return self.limits.get(phase, float("inf"))
+
+
+def read_step(path: Path) -> Step:
+    """The step in the file; BadStepError with one line that says what is wrong."""
+    try:
+        raw = json.loads(path.read_bytes())
+    except (OSError, ValueError) as problem:
+        raise BadStepError(f"cannot read {path.name}: {problem}") from None
+    if not isinstance(raw, dict) or raw.get("record") != "step" or raw.get("schema_version") != 1:
+        raise BadStepError(f"{path.name} is not a 'step' of schema version 1")
+    try:
+        return _step(raw)
+    except (KeyError, TypeError, ValueError) as problem:
+        raise BadStepError(f"{path.name} does not fit: {type(problem).__name__}: {problem}") from None
+
+
+def _step(raw: Mapping[str, Any]) -> Step:
+    if not raw["argv"]:
+        raise ValueError("argv is empty")
+    return Step(
+        argv=tuple(str(word) for word in raw["argv"]),
+        environment={str(name): str(value) for name, value in raw["environment"].items()},
+        host=str(raw["host"]),
+        port=int(raw["port"]),
+        checks=tuple(_check(entry) for entry in raw["checks"] if _sends(entry)),
+        prompts=tuple(_prompt(entry) for entry in raw["prompts"]),
+        limits={str(entry["phase"]): float(entry["limit_s"]) for entry in raw["limits"]},
+        marks={str(entry["phase"]): tuple(str(text) for text in entry["texts"]) for entry in raw["marks"]},
+        term_s=float(raw["stop"]["term_s"]),
+        kill_s=float(raw["stop"]["kill_s"]),
+    )
+
+
+def _sends(entry: Mapping[str, Any]) -> bool:
+    return bool(entry["applicable"]) and int(entry["prompts"]) > 0 and entry["check"] not in SENDS_NOTHING
+
+
+def _check(entry: Mapping[str, Any]) -> Check:
+    return Check(
+        name=str(entry["check"]),
+        prompts=int(entry["prompts"]),
+        max_new_tokens=int(entry["max_new_tokens"]),
+        concurrency=tuple(int(level) for level in entry["concurrency"]),
+        margins=bool(entry["margins"]),
+        limit_s=float(entry["limit_s"]),
+    )
+
+
+def _prompt(entry: Mapping[str, Any]) -> Prompt:
+    text, ids = entry["text"], entry["input_ids"]
+    if (text is None) == (ids is None):
+        raise ValueError(f"prompt {entry['id']!r} needs exactly one of text and input_ids")
+    return Prompt(id=str(entry["id"]), text=text, input_ids=None if ids is None else tuple(int(token) for token in ids))
