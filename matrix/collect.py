@@ -171,7 +171,7 @@ def _check(
         "throughput": lambda: judge_throughput(plan, throughput, lossless, gpu_count=context.gpu_count),
     }
     if not plan.applicable and plan.check not in {"acceptance", "power"}:
-        return check_result(plan.check, "not_applicable", None, plan.reason or "not applicable")
+        return check_result(plan.check, "not_applicable", "not_applicable", plan.reason or "not applicable")
     if plan.check not in judges:
         return check_result(plan.check, "not_run", "no_judge", f"this version has no judge for {plan.check}")
     return judges[plan.check]()

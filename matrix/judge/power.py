@@ -11,7 +11,7 @@ def judge_power(plan: CheckPlan, evidence: PowerEvidence | None) -> CheckResult:
     if not plan.applicable:
         reason = plan.reason or "no GPU"
         nothing = measured("gpu_power", None, "W", reason=reason)
-        return check_result("power", "not_applicable", None, reason, measurements=(nothing,))
+        return check_result("power", "not_applicable", "not_applicable", reason, measurements=(nothing,))
     watts = [s.power_w for s in evidence.samples if s.power_w is not None] if evidence else []
     if evidence is None or not watts:
         reason = (evidence.reason if evidence else None) or "no sample holds a power reading"
