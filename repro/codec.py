@@ -201,7 +201,7 @@ def _converter() -> Converter:
         unstruct_collection_overrides={tuple: list},
     )
     # JSON Schema, like JSON, takes 1.0 for an integer and 1 for a number.
-    converter.register_structure_hook(int, lambda value, _: value if type(value) is int else int(value))
+    converter.register_structure_hook(int, lambda value, _: _integer_out(int(value)))
     converter.register_structure_hook(float, lambda value, _: _float_out(float(value)))
     converter.register_structure_hook(str, lambda value, _: value)
     converter.register_structure_hook(bool, lambda value, _: value)

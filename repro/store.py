@@ -179,7 +179,9 @@ def verify_evidence(result: Result, attempt_dir: Path) -> tuple[Problem, ...]:
 
 @contextlib.contextmanager
 def lock(run_dir: Path) -> Iterator[None]:
-    """Hold the run for this process until the context ends. Raises `UnavailableError` if another one holds it."""
+    """Hold the run for this process until the context ends. Raises `UnavailableError` if it cannot be held."""
+    if not run_dir.is_dir():  # FileLock would make it
+        raise UnavailableError(f"run {run_dir.name} is not there; it was removed or renamed")
     guard = FileLock(run_dir / ".lock", timeout=0)
     try:
         guard.acquire()
