@@ -96,6 +96,7 @@ def _from_field(field: ast.AnnAssign) -> dict[str, ReadFlag]:
     if arg is None and not any(isinstance(note, ast.Constant | ast.JoinedStr | ast.BinOp) for note in notes):
         return {}
     keywords = {word.arg: word.value for word in arg.keywords if word.arg} if arg else {}
+    keywords |= _entries(keywords.get("action_kwargs"))
     if _literal(keywords.get("no_cli")) is True:
         return {}
     name = _literal(keywords.get("cli_name")) or "--" + field.target.id.replace("_", "-")
@@ -197,6 +198,14 @@ def _union(kind: ast.expr) -> Iterator[ast.expr]:
         yield from _union(kind.right)
     elif not (isinstance(kind, ast.Constant) and kind.value is None):
         yield kind
+
+
+def _entries(node: ast.expr | None) -> dict[str, ast.expr]:
+    """A dict display with literal keys, by key."""
+    if not isinstance(node, ast.Dict):
+        return {}
+    pairs = zip(node.keys, node.values, strict=True)
+    return {str(key.value): value for key, value in pairs if isinstance(key, ast.Constant)}
 
 
 def _name(node: ast.expr | None) -> str | None:
