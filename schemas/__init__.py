@@ -23,6 +23,7 @@ __all__ = ["SchemaViolation", "names", "registry", "schema", "validate", "versio
 
 _SHARED = "definitions"
 _LONGEST_PROBLEM = 200
+_LONG_LIST = 50
 _JSON_WORDS = {"None": "null", "True": "true", "False": "false"}
 
 
@@ -119,14 +120,34 @@ def _speaker(name: str) -> Any:
 
 
 def _worded(document: object, name: str, refusal: jsonschema_rs.ValidationError) -> tuple[str, str]:
+    narrow, kept = _narrowed(document, refusal.instance_path)
     try:
-        error = best_match(_speaker(name).iter_errors(document))
+        error = best_match(_speaker(name).iter_errors(narrow))
     except RecursionError:
         error = None
     if error is None:
         return _pointer(refusal.instance_path), _one_line(refusal.message)
+    path = list(error.absolute_path)
+    for depth in kept:
+        if path[:depth] == refusal.instance_path[:depth] and len(path) > depth:
+            path[depth] = refusal.instance_path[depth]
     first, space, rest = error.message.partition(" ")
-    return _pointer(error.absolute_path), _one_line(_JSON_WORDS.get(first, first) + space + rest)
+    return _pointer(path), _one_line(_JSON_WORDS.get(first, first) + space + rest)
+
+
+def _narrowed(document: Any, path: list[str | int]) -> tuple[Any, list[int]]:
+    """The document with long lists on the way to the fault cut down to the item that is on the way, and the depths of
+    those lists. The validator that finds the words takes a millisecond for a step, and a plan may have thousands."""
+    if not path:
+        return document, []
+    first, *rest = path
+    inner, depths = _narrowed(document[first], rest)
+    kept = [depth + 1 for depth in depths]
+    if isinstance(first, str):
+        return {**document, first: inner}, kept
+    if len(document) > _LONG_LIST:
+        return [inner], [0, *kept]
+    return [*document[:first], inner, *document[first + 1 :]], kept
 
 
 def _pointer(path: Any) -> str:
