@@ -76,6 +76,11 @@ class FlagTable:
     def takes_value(self, version: str, flag: str) -> bool:
         return self.takes(version, flag) != "nothing"
 
+    def name_of(self, version: str, flag: str) -> str:
+        """The flag's own name where ``flag`` is an alias, else ``flag``; both without dashes."""
+        span = self._span(version, flag)
+        return (flag if span is None or span.alias_of is None else span.alias_of).removeprefix("--")
+
     def flags_of(self, version: str) -> frozenset[str]:
         """All flags and aliases of a release, with their dashes."""
         place = self._place(version)

@@ -1,17 +1,17 @@
 """A cell as a command line of the simulated engine: SGLang's speculation and graph options, on a scripted server."""
 
-from matrix.engines.deployment import Deployment, ResolvedLaunch
-from matrix.engines.flags import FlagTable
-from matrix.engines.overlay import Overlay
-from matrix.engines.sglang import (
+from matrix.engines.command_line import (
     CommandLine,
     add_allreduce,
     add_deployment,
-    add_graph,
     add_server,
     add_speculation,
     to_words,
 )
+from matrix.engines.deployment import Deployment, ResolvedLaunch
+from matrix.engines.flags import FlagTable
+from matrix.engines.graph_flags import add_graph
+from matrix.engines.overlay import Overlay
 from matrix.engines.speculation import speculate
 from repro.model import Coordinates
 
@@ -36,7 +36,7 @@ def resolve(
     if coordinates.nvls == "nvls":
         line.options["enable-nccl-nvls"] = True
     add_allreduce(line, coordinates)
-    add_deployment(line, deployment, overlay)
+    add_deployment(line, deployment, overlay, coordinates)
     play = ("--port", deployment.port, "--script", deployment.script, "--cell", cell, "--launch", "{attempt}")
     return ResolvedLaunch(
         argv=(deployment.python, deployment.payload, "simulated", *play, *to_words(line.options)),

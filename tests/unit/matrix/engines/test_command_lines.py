@@ -11,7 +11,7 @@ import pytest
 
 from matrix.cell import Defaults, make_cell
 from matrix.engines import RESOLVERS
-from matrix.engines.deployment import ChatSettings, Deployment, ResolvedLaunch
+from matrix.engines.deployment import ChatSettings, Deployment, OptionValue, ResolvedLaunch
 from matrix.engines.flags import FlagTable
 from matrix.engines.overlay import Overlay, load_overlay
 from repro.errors import SpecError
@@ -220,6 +220,28 @@ def test_the_cell_and_the_deployment_may_not_contradict() -> None:
     assert "NCCL_NVLS_ENABLE=1, but the cell needs 0" in reasons(resolved("ar", nvls="nonvls", deployment=inherited))
     faked = dataclasses.replace(B300, environment={"SGLANG_SIMULATE_ACC_LEN": "4"})
     assert "fakes the acceptance" in reasons(resolved("ar", deployment=faked))
+
+
+@pytest.mark.parametrize(
+    ("options", "token", "graph", "said"),
+    [
+        ({"cuda-graph-config": "{}"}, "n8", "graph", "overrules the cell's graph mode"),
+        ({"disable-cuda-graph": True}, "n8", "graph", "the cell is to replay graphs"),
+        ({"enable-symm-mem": True}, "n8", "graph", "the cell is to run without NVLS"),
+        ({"speculative-algorithm": "NGRAM"}, "ar", "graph", "the cell is to run without speculation"),
+        ({"tensor-parallel-size": 4}, "ar", "graph", "gives tensor-parallel-size = 4, but the cell needs 8"),
+        ({"disable-cuda-graph": False, "enable-symm-mem": False}, "n8", "graph", ""),
+        ({"tensor-parallel-size": 8}, "ar", "eager", ""),
+    ],
+)
+@pytest.mark.parametrize("source", ["stock", "simulated"])
+def test_the_deployment_may_not_overrule_the_cell(
+    source: str, options: dict[str, OptionValue], token: str, graph: Graph, said: str
+) -> None:
+    deployment = dataclasses.replace(B300, options=options)
+    launch = resolved(token, graph, "nonvls", source=source, version="0.5.23", deployment=deployment)
+    assert said in reasons(launch)
+    assert bool(launch.problems) is bool(said)
 
 
 def test_a_flag_of_the_deployment_that_the_release_lacks() -> None:
