@@ -60,7 +60,9 @@ class Fault:
         """UnusableFault if the server's speculative algorithm (None for no speculation) cannot show this fault."""
         allowed = KINDS[self.name].algorithms
         if (algorithm or "none") not in allowed:
-            raise UnusableFault(f"fault {self.name!r} cannot be planted with algorithm {algorithm}; it works with {', '.join(allowed)}")
+            raise UnusableFault(
+                f"fault {self.name!r} cannot be planted with algorithm {algorithm}; it works with {', '.join(allowed)}"
+            )
 
 
 def parse(text: str) -> Fault | None:

@@ -166,7 +166,9 @@ def install(source: Source) -> None:
         try:
             pkgutil.resolve_name(target)
         except (ImportError, AttributeError) as problem:  # SGLang would only log it and the fault would be lost
-            raise SystemExit(f"graphrepro_ddtree: cannot plant faults in this SGLang: no {target} ({problem})") from None
+            raise SystemExit(
+                f"graphrepro_ddtree: cannot plant faults in this SGLang: no {target} ({problem})"
+            ) from None
         HookRegistry.register(target, hook, kind)
 
 
