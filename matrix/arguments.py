@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from matrix.cell import parse_arm
 from matrix.engines import sglang, simulated
 from matrix.engines.deployment import ChatSettings, Deployment, ResolvedLaunch
+from matrix.engines.flags import FlagTable
 from matrix.engines.overlay import Overlay, load_overlay
 from matrix.spec import Spec
 from repro.model import Cell, Coordinates, Engine, Shape
@@ -42,6 +43,13 @@ class EngineChoice:
     def engine(self, spec: Spec, coordinates: Coordinates) -> Engine:
         overlay = self.overlay_for(spec, coordinates)
         return Engine(name=spec.engine.name, version=spec.engine.version, source=overlay.name)
+
+    def release(self, spec: Spec, coordinates: Coordinates) -> str:
+        """The SGLang release whose log lines and flags hold for the cell's engine."""
+        table = FlagTable.load()
+        if spec.engine.name == "simulated":
+            return table.newest()
+        return sglang.flag_release(table, spec.engine.version, self.overlay_for(spec, coordinates))
 
     def resolve(self, spec: Spec, cell: Cell) -> ResolvedLaunch:
         """argv, environment and expectation of a cell, with what stands against running it."""

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from matrix.engines.overlay import Overlay
 from matrix.engines.readiness import phase_marks
 from matrix.spec import Spec
 from repro.errors import SpecError
@@ -25,9 +24,9 @@ def resolve_step(
     prompts: tuple[Prompt, ...],
     placeholders: Mapping[str, str],
     spec: Spec,
-    overlay: Overlay,
+    release: str,
 ) -> Step:
-    """The step as the attempt program reads it; ``overlay`` decides by which log lines phases begin.
+    """The step as the attempt program reads it; ``release`` decides by which log lines phases begin.
 
     Raises SpecError for a placeholder that nothing fills."""
     values = {**placeholders, "port": str(port), "attempt": str(attempt), "script": script_path(spec, placeholders)}
@@ -43,7 +42,7 @@ def resolve_step(
         checks=step.checks,
         prompts=prompts,
         limits=step.limits,
-        marks=phase_marks(spec.engine.version, overlay),
+        marks=phase_marks(release),
         stop=STOP,
         planted=step.planted,
     )

@@ -121,7 +121,7 @@ class _Execution:
             prompts=self._job.prompts,
             placeholders=self._outside.runtime.placeholders(),
             spec=self._job.spec,
-            overlay=self._job.engines.overlay_for(self._job.spec, step.coordinates),
+            release=self._job.engines.release(self._job.spec, step.coordinates),
         )
         label = f"{label_prefix(self._directory.path)}/{step.cell}/{number}"
         resolved = replace(resolved, environment={**resolved.environment, "GRAPHREPRO_LABEL": label})
