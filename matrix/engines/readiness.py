@@ -6,6 +6,8 @@ Each text was read in the wheels of every release from 0.5.9 to 0.5.23, or, for 
 """
 
 from matrix.engines.flags import FlagTable
+from matrix.engines.overlay import Overlay
+from matrix.engines.sglang import flag_release
 from repro.model import PhaseMark
 
 _WEIGHTS = PhaseMark(phase="weights_load", texts=("Load weight begin",))
@@ -33,14 +35,14 @@ _CAPTURE = (
 )
 
 
-def phase_marks(release: str) -> tuple[PhaseMark, ...]:
-    """The marks of a release, in the order in which a server passes them. Raises SpecError for an unknown release.
+def phase_marks(version: str, overlay: Overlay) -> tuple[PhaseMark, ...]:
+    """The marks of an engine version, in the order in which a server passes them.
 
-    A private build has those of its overlay's base release (:func:`matrix.engines.sglang.flag_release`), the simulated
-    engine those of the newest.
+    A private build has those of its overlay's base release, the simulated engine those of the newest release. Raises
+    SpecError for a version that is neither a release nor covered by the overlay.
     """
     table = FlagTable.load()
-    table.flags_of(release)
+    release = table.newest() if overlay.engine == "simulated" else flag_release(table, version, overlay)
     place = table.versions.index(release)
     texts = next(texts for first, texts in reversed(_CAPTURE) if table.versions.index(first) <= place)
     return (_WEIGHTS, PhaseMark(phase="graph_capture", texts=texts), _WARMUP)
