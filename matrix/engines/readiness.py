@@ -35,14 +35,18 @@ _CAPTURE = (
 )
 
 
-def phase_marks(version: str, overlay: Overlay) -> tuple[PhaseMark, ...]:
+def phase_marks(version: str, overlay: Overlay | None = None) -> tuple[PhaseMark, ...]:
     """The marks of an engine version, in the order in which a server passes them.
 
-    A private build has those of its overlay's base release, the simulated engine those of the newest release. Raises
-    SpecError for a version that is neither a release nor covered by the overlay.
+    With an overlay, a private build has those of its base release, and the simulated engine those of the newest; without
+    one, ``version`` is a release. Raises SpecError for a version that is neither.
     """
     table = FlagTable.load()
-    release = table.newest() if overlay.engine == "simulated" else flag_release(table, version, overlay)
+    if overlay is None:
+        table.flags_of(version)
+        release = version
+    else:
+        release = table.newest() if overlay.engine == "simulated" else flag_release(table, version, overlay)
     place = table.versions.index(release)
     texts = next(texts for first, texts in reversed(_CAPTURE) if table.versions.index(first) <= place)
     return (_WEIGHTS, PhaseMark(phase="graph_capture", texts=texts), _WARMUP)

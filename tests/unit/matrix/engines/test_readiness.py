@@ -49,8 +49,11 @@ def test_capture_begins(version: str, line: str) -> None:
 def test_an_unknown_release_is_an_error() -> None:
     with pytest.raises(SpecError, match="unknown SGLang release"):
         phase_marks("1.0", STOCK)
+    with pytest.raises(SpecError, match="unknown SGLang release"):
+        phase_marks("1.0")
 
 
 def test_a_private_build_and_the_simulated_engine() -> None:
     assert phase_marks("0.5.16.dev1", load_overlay("pr29907")) == phase_marks("0.5.15.post1", STOCK)
+    assert phase_marks("0.5.23") == phase_marks("0.5.23", STOCK)
     assert phase_marks("1", load_overlay("simulated")) == phase_marks(FlagTable.load().newest(), STOCK)
