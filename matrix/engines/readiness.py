@@ -38,8 +38,8 @@ _CAPTURE = (
 def phase_marks(version: str, overlay: Overlay | None = None) -> tuple[PhaseMark, ...]:
     """The marks of an engine version, in the order in which a server passes them.
 
-    With an overlay, a private build has those of its base release, and the simulated engine those of the newest; without
-    one, ``version`` is a release. Raises SpecError for a version that is neither.
+    With an overlay, a private build has those of its base release, and the simulated engine those of the newest;
+    without one, ``version`` is a release. Raises SpecError for a version that is neither.
     """
     table = FlagTable.load()
     if overlay is None:
