@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -196,16 +197,27 @@ def parse_spec(data: bytes, *, origin: str) -> Spec:
         document = tomllib.loads(data.decode("utf-8"))
     except UnicodeDecodeError as problem:
         raise SpecError(f"spec {origin}: not UTF-8 at byte {problem.start}") from problem
-    except tomllib.TOMLDecodeError as problem:
+    except (tomllib.TOMLDecodeError, RecursionError) as problem:
         raise SpecError(f"spec {origin}: not TOML: {problem}") from problem
+    if not document:
+        raise SpecError(f"spec {origin}: is empty: start from a copy of a built-in one in matrix/specs/")
+    _demand_known_version(document, origin)
     try:
         schemas.validate(document, "matrix-spec", f"spec {origin}")
     except schemas.SchemaViolation as problem:
-        raise SpecError(f"{problem}{_nearest_key(str(problem))}") from problem
+        raise SpecError(f"{problem}{_nearest_key(problem.problem)}") from problem
     del document["record"], document["schema_version"]
     spec = _converter().structure({**document, "sha256": hashlib.sha256(data).hexdigest(), "origin": origin}, Spec)
     _check_consistency(spec)
     return spec
+
+
+def _demand_known_version(document: Mapping[str, object], origin: str) -> None:
+    found, known = document.get("schema_version"), schemas.version("matrix-spec")
+    if type(found) is int and found > known:
+        raise SpecError(
+            f"spec {origin}: /schema_version: {found} is newer than this graphrepro, which reads {known}: upgrade it"
+        )
 
 
 def _check_consistency(spec: Spec) -> None:
@@ -223,7 +235,7 @@ def _nearest_key(problem: str) -> str:
     """For a misspelt key: the key that was probably meant."""
     if "additional" not in problem.lower():
         return ""
-    for word in problem.replace("'", " ").split():
+    for word in re.findall(r"'([^']*)'", problem):
         near = difflib.get_close_matches(word, _known_keys(), n=1, cutoff=0.75)
         if near and near[0] != word:
             return f" (did you mean {near[0]!r}?)"
