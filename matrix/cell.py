@@ -57,9 +57,15 @@ def spell_arm(coordinates: Coordinates) -> str:
         return "ar"
     if coordinates.shape == "chain":
         return f"c{coordinates.budget}"
-    if coordinates.variant.get("algorithm") == "ngram":
+    if _is_ngram(coordinates):
         return f"n{coordinates.budget}"
     return f"b{coordinates.budget}" + (f"t{coordinates.topk}" if coordinates.topk else "")
+
+
+def _is_ngram(coordinates: Coordinates) -> bool:
+    """Whether the token `n8` says all of shape, top-k and algorithm."""
+    algorithm = coordinates.variant.get("algorithm")
+    return (coordinates.shape, coordinates.topk, algorithm) == ("tree", None, "ngram")
 
 
 def cell_id(coordinates: Coordinates, defaults: Defaults) -> str:
@@ -78,7 +84,7 @@ def cell_id(coordinates: Coordinates, defaults: Defaults) -> str:
                 f"variant {option}={value!r} cannot be part of a cell id: use lower-case letters for the option, and "
                 "letters, digits and dots for the value"
             )
-        if (option, value) != ("algorithm", "ngram"):
+        if option != "algorithm" or not _is_ngram(coordinates):
             parts.append(f"{option}{value}" if value[0].isdigit() else f"{option}-{value}")
     return "+".join(parts)
 

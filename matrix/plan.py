@@ -1,5 +1,6 @@
 """Cells -> plan: which launches, in which order, with which argv and checks. Pure after its inputs are read."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from matrix.promptset import load_prompts
 from matrix.selector import matcher
 from matrix.spec import Spec
 from repro import canonical
-from repro.errors import NothingToRunError
+from repro.errors import NothingToRunError, SpecError
 from repro.model import (
     CellList,
     CheckPlan,
@@ -51,9 +52,11 @@ class PlanOptions:
 
 
 def list_cells(spec: Spec, engines: arguments.EngineChoice) -> CellList:
-    """Every cell of the spec, with the reason and the source for those that cannot run."""
+    """Every cell of the spec that no rule excludes, with the reason and the source for those that cannot run."""
     listed = []
     for entry in expand(spec):
+        if entry.excluded:
+            continue
         unsupported = _unsupported(entry, spec, engines)
         listed.append(
             ListedCell(
@@ -79,8 +82,10 @@ def make_plan(spec: Spec, options: PlanOptions, engines: arguments.EngineChoice)
     faults = PlantedFaults(options.planted, spec)
     launches = options.launches or spec.depths[options.depth].launches
     reference = reference_cell(spec)
-    runnable = {entry.cell.id for entry in entries if not entry.excluded and _unsupported(entry, spec, engines) is None}
-    with_references = options.references and reference.id in runnable
+    around = next(entry for entry in entries if entry.cell.id == reference.id)
+    with_references = options.references
+    if with_references and chosen:
+        _demand_runnable(around, spec, engines)
     maker = _StepMaker(spec=spec, options=options, engines=engines, faults=faults, with_references=with_references)
     steps = [
         maker.make(entry, entry.role, launches)
@@ -88,12 +93,12 @@ def make_plan(spec: Spec, options: PlanOptions, engines: arguments.EngineChoice)
         if not with_references or entry.cell.id != reference.id
     ]
     if with_references and chosen:
-        around = next(entry for entry in entries if entry.cell.id == reference.id)
         steps = [maker.make(around, "reference", 1), *steps, maker.make(around, "reference-again", 1)]
+        skips = [skip for skip in skips if skip.cell != reference.id]
     faults.demand_all_used()
     steps, over = _within(steps, options.hours)
     if not steps:
-        raise NothingToRunError(_nothing(spec, options, entries, skips))
+        raise NothingToRunError(_nothing(spec, options, entries, [*skips, *over]))
     return Plan(
         target=spec.target,
         architecture=spec.hardware.architecture,
@@ -147,9 +152,10 @@ def _choose(
             skips[cell] = why
     if options.references:
         for entry in _eager_arms(entries, chosen.values()):
-            if skips.get(entry.cell.id) and skips[entry.cell.id].state == "deselected" and not entry.excluded:
-                del skips[entry.cell.id]
-                chosen[entry.cell.id] = entry
+            cell = entry.cell.id
+            if cell in skips and skips[cell].state == "deselected" and not entry.excluded and not dropped(cell):
+                del skips[cell]
+                chosen[cell] = entry
     return [entry for entry in entries if entry.cell.id in chosen], list(skips.values())
 
 
@@ -265,11 +271,22 @@ def _unsupported(entry: SpecCell, spec: Spec, engines: arguments.EngineChoice) -
     return arguments.Unsupported(reason="; ".join(p.reason for p in problems), source=problems[0].source)
 
 
+def _demand_runnable(reference: SpecCell, spec: Spec, engines: arguments.EngineChoice) -> None:
+    """Without its reference a plan would compare nothing, and every cell would pass."""
+    excluded, unsupported = reference.excluded, _unsupported(reference, spec, engines)
+    if excluded or unsupported:
+        why = excluded.reason if excluded else unsupported.reason if unsupported else ""
+        raise SpecError(
+            f"spec {spec.origin}: /reference: its cell {reference.cell.id} cannot run ({why}): choose another "
+            "reference, or give --no-references"
+        )
+
+
 def _nothing(spec: Spec, options: PlanOptions, entries: Sequence[SpecCell], skips: Sequence[Skip]) -> str:
     if options.depth == "rates" and not options.failing:
         return f"nothing to repeat: the latest finished run of {spec.target} saw no cell fail (try --depth full)"
-    counts = {state: sum(skip.state == state for skip in skips) for state in ("unsupported", "deselected")}
-    told = ", ".join(f"{n} {state}" for state, n in counts.items() if n) or "all over the hours asked for"
+    counts = Counter({skip.cell: skip.state.replace("_", " ") for skip in skips}.values())
+    told = ", ".join(f"{n} {state}" for state, n in sorted(counts.items()))
     return (
         f"nothing selected: none of the {len(entries)} cells of {spec.target} is left ({told}); "
         f"`python -m matrix list --spec {spec.target}` shows the ids and reasons"
