@@ -10,7 +10,7 @@ from repro.model import LogLine, Phase
 
 _CHUNK = 1 << 16
 _LONGEST_LINE = 1 << 14
-_COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|[\x00-\x08\x0b-\x1f\x7f]")
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]")
 _KEPT_PER_PATTERN = 5
 
 

@@ -25,23 +25,28 @@ _BY_STATUS: dict[int, tuple[str, str]] = {
 }
 
 
-def judge(events: Sequence[Event], *, exit_status: int | None, phase: Phase, timed_out: bool) -> Diagnosis:
+def judge(
+    events: Sequence[Event], *, exit_status: int | None, phase: Phase, timed_out: bool, unasked: bool = False
+) -> Diagnosis:
     """What the log and the exit status say together.
 
     ``exit_status`` is the launcher's, negative for a signal, None if it was alive; ``phase`` the phase it was in;
-    ``timed_out`` whether a phase or a check ran into its limit. The launcher of SGLang ends by SIGKILL after any death
-    of a scheduler, so status -9 is a cause only when the log has none.
+    ``timed_out`` whether a phase or a check ran into its limit; ``unasked`` whether it ended though nobody had asked it
+    to, so that even status 0 is no good end. The launcher of SGLang ends by SIGKILL after any death of a scheduler, so
+    status -9 is a cause only when the log has none.
     """
     causes = [event for event in events if event.pattern.cause]
     root = next((event for event in causes if not event.pattern.lowest), causes[0] if causes else None)
     if root is not None:
         return _from_event(root, events, "root" if root.pattern.kind != "unknown" else "symptom")
+    if timed_out:  # then we stopped the server ourselves, and its word on who killed it is about us
+        events = [event for event in events if event.pattern.kind != "external_kill"]
     consequences = [event for event in events if event.pattern.kind != "unknown"] or list(events)
     if consequences:
         return _from_event(consequences[0], events, "symptom")
     if timed_out:
         return _plain("hang_deadlock", phase, "symptom", "take stacks of every rank (py-spy dump) before it is stopped")
-    if exit_status in {None, 0}:
+    if exit_status in {None, 0} and not unasked:
         return _plain("ok", "none", "none", "nothing to do")
     kind, step = _BY_STATUS.get(exit_status or 0, ("unknown", "read the end of the log"))
     return _plain(kind, phase, "symptom", step)
