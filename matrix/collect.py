@@ -114,9 +114,19 @@ def _outcome(
     death = _death(timeline)
     if limit is not None or death is not None:
         return _failure(evidence, phases, limit, death)
-    if timeline[-1].event != "attempt-ended":
-        return "killed", f"the attempt program ended early, with status {ended.status}", None, None
+    cut_off = _cut_off(timeline, ended)
+    if cut_off is not None:
+        return "killed", cut_off, None, None
     return "completed", "the server started, answered and stopped", _last_status(timeline), None
+
+
+def _cut_off(timeline: tuple[TimelineEntry, ...], ended: Ended) -> str | None:
+    events = {entry.event for entry in timeline}
+    if "attempt-ended" not in events:
+        return f"the attempt program ended early, with status {ended.status}"
+    if "server-exited" not in events:
+        return "nobody saw the server end: what held it was killed, or it could not be ended"
+    return None
 
 
 def _failure(
@@ -125,7 +135,9 @@ def _failure(
     events, _ = diagnose.read_log(evidence.log, name="evidence/server.log")
     phase: Phase = next((p.phase for p in reversed(phases) if p.phase != "shutdown"), "launch")
     status = death.status if death is not None else None
-    diagnosis = diagnose.judge(events, exit_status=status, phase=phase, timed_out=limit is not None)
+    diagnosis = diagnose.judge(
+        events, exit_status=status, phase=phase, timed_out=limit is not None, unasked=death is not None
+    )
     outcome: Outcome = _BY_KIND.get(diagnosis.kind, "crashed")
     if limit is not None and diagnosis.role != "root":
         outcome = "hung"

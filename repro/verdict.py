@@ -111,13 +111,18 @@ def _judge_checks(
         return "corrupt", _codes(wrong), _details(wrong)
     if failed:
         return "fail", _codes(failed), _details(failed)
-    open_checks = [check for check in result.checks if check.state == "inconclusive"]
+    open_checks = [check for check in result.checks if check.state == "inconclusive" or _is_missing(check)]
     if open_checks:
         return "inconclusive", _codes(open_checks), _details(open_checks)
     if result.expectation.topk_requested != result.expectation.topk_effective:
         note = result.expectation.note or "the engine source cannot honour the requested top-k"
         return "inconclusive", ("topk_not_honoured",), f"top-k not honoured: {note}"
     return "pass", (), "every check that applies passed"
+
+
+def _is_missing(check: CheckResult) -> bool:
+    """A check that applies and left nothing to judge keeps a cell from passing; the power drawn says nothing of it."""
+    return check.state == "not_run" and check.check != "power"
 
 
 def _codes(checks: Sequence[CheckResult]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ def judge_acceptance(plan: CheckPlan, evidence: CheckEvidence | None) -> CheckRe
     """
     if not plan.applicable:
         return check_result("acceptance", "not_applicable", "not_applicable", plan.reason or "no speculation")
-    if evidence is None:
+    if evidence is None or not evidence.requests:
         return check_result("acceptance", "not_run", "no_evidence", "no request of this check was sent")
     counted = [r for r in plain_requests(evidence) if r.error is None and r.output_ids and r.verify_calls]
     if not counted:
