@@ -2,7 +2,7 @@
 
 import hashlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,10 +15,11 @@ from matrix.judge.reference import Reference, reference_from
 from matrix.progress import Progress
 from matrix.resolve import resolve_step
 from matrix.runtimes.protocol import AttemptOrder, Ended, Handle, Runtime
-from matrix.schedule import Launch, launches, next_attempt
+from matrix.schedule import Launch, launches, next_attempt, unfinished
 from matrix.spec import Spec
 from matrix.timeline import current_phase
 from repro import canonical, codec, store
+from repro.atomic import unwritable
 from repro.errors import InterruptedRunError, RecordError
 from repro.model import Fact, Plan, PlantedRule, Prompt, Result, Run, Verdict
 from repro.verdict import run_verdicts
@@ -111,7 +112,10 @@ class _Execution:
         self._outside.progress.attempt(step, number)
         attempt_dir = self._directory.attempt(step.cell, number)
         shutil.rmtree(attempt_dir, ignore_errors=True)  # an attempt without a result was cut off in the middle
-        attempt_dir.mkdir(parents=True)
+        try:
+            attempt_dir.mkdir(parents=True)
+        except OSError as problem:
+            raise unwritable(attempt_dir, problem) from None
         resolved = resolve_step(
             step,
             run_id=self._run_id,
@@ -175,9 +179,11 @@ class _Execution:
     def _read_reference(self) -> Reference | None:
         for results in self._results.values():
             for result in results:
-                if result.role == "reference" and result.outcome == "completed":
+                if result.role == "reference":
                     evidence = read_evidence(self._directory.attempt(result.cell, result.attempt))
-                    return reference_from(evidence.checks.get("lossless"))
+                    found = reference_from(evidence.checks.get("lossless"))
+                    if found is not None:
+                        return found
         return None
 
     def _finish(self) -> Finished:
@@ -199,22 +205,18 @@ def _resumable(job: Job, results_root: Path, runtime: str) -> store.RunDirectory
     if not results_root.is_dir():
         return None
     digest = plan_digest(job.plan)
-    directories, _ = store.scan(results_root, job.spec.target)
+    directories, problems = store.scan(results_root, job.spec.target)
+    unreadable = [problem for problem in problems if problem.path.endswith("/run.json")]
+    if unreadable:  # it may be the run to go on with, and a new one would hide that
+        raise RecordError(f"{unreadable[0].path}: {unreadable[0].problem}; or move that run away")
     for directory in reversed(directories):
         run = directory.run()
         if (run.plan_sha256, run.runtime, run.planted) == (digest, runtime, job.planted):
-            results, problems = directory.results()
-            if problems or _left(job.plan, results):
+            results, broken = directory.results()
+            if broken or unfinished(job.plan, results):
                 return directory
             return None
     return None
-
-
-def _left(plan: Plan, results: Sequence[Result]) -> bool:
-    by_cell: dict[str, list[Result]] = {}
-    for result in sorted(results, key=lambda r: r.attempt):
-        by_cell.setdefault(result.cell, []).append(result)
-    return any(next_attempt(launch, by_cell.get(launch.step.cell, [])) is not None for launch in launches(plan))
 
 
 def _create(job: Job, results_root: Path, outside: Outside) -> store.RunDirectory:

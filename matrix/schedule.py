@@ -41,6 +41,14 @@ def _in_order(plan: Plan) -> Iterator[PlanStep]:
     yield from (step for step in plan.steps if step.role == "reference-again")
 
 
+def unfinished(plan: Plan, results: Sequence[Result]) -> bool:
+    """Whether a launch of the plan is left, for a run that has these results, in any order."""
+    by_cell: dict[str, list[Result]] = {}
+    for result in sorted(results, key=lambda r: r.attempt):
+        by_cell.setdefault(result.cell, []).append(result)
+    return any(next_attempt(launch, by_cell.get(launch.step.cell, [])) is not None for launch in launches(plan))
+
+
 def next_attempt(launch: Launch, results: Sequence[Result]) -> int | None:
     """The attempt number at which a launch is made next, or None if it is done: it has a result that is not void, or
     was void as often as is allowed. ``results`` are those of the launch's cell, by attempt number."""
