@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
         options = _parser().parse_args(arguments)
         return cast("Command", options.command)(options)
     except GraphreproError as problem:
-        _tell(f"matrix: {problem}")
+        _tell(f"matrix: {_on_one_line(str(problem))}")
         return problem.exit_code
     except KeyboardInterrupt:
         _tell("matrix: interrupted")
@@ -259,6 +259,11 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is no port")
     return int(text)
+
+
+def _on_one_line(text: str) -> str:
+    """Messages quote arguments and files, which may hold anything."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _print(text: str) -> None:
