@@ -199,6 +199,9 @@ def _proof(context: AttemptContext, evidence: Evidence) -> tuple[Proof, ...]:
         metrics_end=evidence.text("metrics.txt"),
         log_lines=evidence.telling_lines(),
         histograms=histograms,
+        argv=context.step.argv,
+        version=context.step.engine.version,
+        environment=context.step.environment,
     )
 
 
