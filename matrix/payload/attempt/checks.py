@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from attempt.client import Client, Request
 from attempt.evidence import Evidence, Timeline
-from attempt.server import Server
+from attempt.server import Server, first_of
 from attempt.server_info import accept_length
 from attempt.step import Check, Prompt
 
@@ -92,14 +92,16 @@ class CheckRun:
 
     async def _worker(self, queue: Iterator[Prompt], concurrency: int, *, margins: bool) -> None:
         for prompt in queue:
+            if self._server.exited.done():
+                return
             request = Request(prompt=prompt.id, concurrency=concurrency, begun_s=self._timeline.now_s())
             self._open.append(request)
-            await self._client.generate(request, prompt, self._check.max_new_tokens, margins=margins)
+            lasted = await self._client.generate(request, prompt, self._check.max_new_tokens, margins=margins)
             self._open.remove(request)
             self._requests.append(request)
-            if request.broken:
+            if not lasted:
                 # A dying server closes its sockets before its end is known; do not burn the other prompts meanwhile.
-                await asyncio.wait({self._server.exited}, timeout=1.0)
+                await first_of(self._server.exited, limit_s=0.5)
 
 
 async def warm_up(
@@ -126,15 +128,15 @@ async def warm_up(
 
 
 async def watched(
-    work: Awaitable[None], server: Server, client: Client, now_s: Callable[[], float], limit_s: float
+    work: Awaitable[object], server: Server, client: Client, now_s: Callable[[], float], limit_s: float
 ) -> End:
     """Does the work until it is done, the server dies or the limit is reached. HTTP time-outs are not waited for."""
     task = asyncio.ensure_future(work)
     try:
-        await asyncio.wait({task, server.exited}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        await first_of(task, server.exited, limit_s=limit_s)
         if server.exited.done():
             # The last bytes of the dead server may still be in the sockets.
-            await asyncio.wait({task}, timeout=0.2)
+            await first_of(task, limit_s=0.2)
             return "died"
         if task.done():
             task.result()
@@ -143,7 +145,7 @@ async def watched(
     finally:
         if not task.done():
             task.cancel()
-            await asyncio.wait({task})
+            await first_of(task)
 
 
 async def _slow_or_hung(server: Server, client: Client, since_s: float) -> End:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from attempt import guardian, processes
 from attempt.evidence import Evidence, Timeline
+from attempt.phases import Phases
 from attempt.step import BadStepError, Step, read_step
 
 OWNER_VARIABLE = "GRAPHREPRO_OWNER_FD"
@@ -51,13 +52,29 @@ def _attempt(step: Step, folder: Path, owner: int | None) -> int:
     # A short path: engines put Unix sockets below TMPDIR, and those have room for about a hundred bytes.
     scratch = Path(tempfile.mkdtemp(prefix="graphrepro-"))
     control = guardian.start(step, evidence.log, timeline, scratch)
+    begun = guardian.first_word(control)
+    if begun["event"] != "started":
+        timeline.append("not-started", detail=begun["detail"])
+        timeline.append("attempt-ended")
+        return 3
+    timeline.append("server-started")
+    phases = Phases(timeline)
+    phases.begin("launch")
 
     # Only now, while the server is starting: these imports take longer than all that came before.
     import asyncio
 
     from attempt.program import Attempt, run
 
-    attempt = Attempt(step=step, evidence=evidence, timeline=timeline, control=control, owner=owner, caught=caught)
+    attempt = Attempt(
+        step=step,
+        evidence=evidence,
+        timeline=timeline,
+        phases=phases,
+        control=control,
+        owner=owner,
+        caught=caught,
+    )
     return asyncio.run(run(attempt))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from attempt.reply import Reply
+from attempt.reply import Reply, storable
 from attempt.sse import EventStream
 from attempt.step import Prompt
 
@@ -34,11 +34,6 @@ class Request:
     accept_histogram: tuple[int, ...] | None = None
     margins: tuple[float, ...] | None = None
     token_times: tuple[tuple[float, int], ...] = ()
-
-    @property
-    def broken(self) -> bool:
-        """Whether the connection failed, or ended before the reply did."""
-        return self.error is not None and (self.status is None or self.finish_reason is None)
 
     def fields(self) -> dict[str, Any]:
         """As stored."""
@@ -89,8 +84,8 @@ class Client:
             answer = await self._plain("POST", "/flush_cache", limit_s)
             if answer is None:
                 return False
-            if answer[0] == 200:
-                return True
+            if answer[0] != 400:
+                return answer[0] == 200
             await asyncio.sleep(0.05)
         return False
 
@@ -102,14 +97,19 @@ class Client:
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
             return None
 
-    async def generate(self, request: Request, prompt: Prompt, max_new_tokens: int, *, margins: bool) -> None:
-        """Sends the prompt and fills in the request, also when it fails or is cancelled; never raises but for that."""
+    async def generate(self, request: Request, prompt: Prompt, max_new_tokens: int, *, margins: bool) -> bool:
+        """Sends the prompt and fills in the request, also when it fails or is cancelled; never raises but for that.
+
+        False when the connection could not be made or did not last.
+        """
         reply = Reply(None if prompt.input_ids is None else len(prompt.input_ids), margins=margins)
         try:
             await self._exchange(request, reply, _question(prompt, max_new_tokens, margins=margins))
             reply.close()
+            return True
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as problem:
-            request.error = f"{type(problem).__name__}: {str(problem)[:200]}"
+            request.error = storable(f"{type(problem).__name__}: {str(problem)[:200]}")
+            return False
         finally:
             request.take(reply)
             if reply.token_times and not margins:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from attempt import processes
 from attempt.evidence import Timeline
@@ -43,6 +43,18 @@ def start(step: Step, log: Path, timeline: Timeline, scratch: Path) -> socket.so
         _guard(theirs, step, log, timeline, scratch)
     theirs.close()
     return ours
+
+
+def first_word(control: socket.socket) -> dict[str, Any]:
+    """The guardian's first line: whether the server was started. Read byte by byte, to leave the next line alone."""
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = control.recv(1)
+        if not piece:
+            return {"event": "not-started", "detail": "the guardian ended"}
+        line += piece
+    message: dict[str, Any] = json.loads(line)
+    return message
 
 
 def server_environment(step: Step, scratch: Path) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """How far the server's start has come, read from its log as it grows."""
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -31,8 +32,12 @@ class MarkReader:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._file.close()
 
+    def behind(self) -> int:
+        """Bytes of the log that were not read yet."""
+        return os.fstat(self._file.fileno()).st_size - self._file.tell()
+
     def look(self, current: str) -> list[str]:
-        """The phases that have begun since the last look, in order, all later than `current`.
+        """The phases begun since the last look, in order and all later than `current`.
 
         At most some megabytes are read per look, so that a flood cannot keep the program from its limits.
         """
@@ -67,8 +72,25 @@ class Phases:
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
-        self.current: str | None = None
+        self._marks: MarkReader | None = None
         self._begun_s = 0.0
+        self.current: str | None = None
+
+    def follow(self, marks: MarkReader | None) -> None:
+        """From now on phases begin as their marks appear; None ends that."""
+        self._marks = marks
+
+    def look(self) -> None:
+        """Begins the phases that the log has announced since the last look."""
+        if self._marks is not None and self.current is not None:
+            for phase in self._marks.look(self.current):
+                self.begin(phase)
+
+    def look_to_the_end(self) -> None:
+        """Reads all that is in the log by now, so that what comes next is put down to the right phase."""
+        left = 0 if self._marks is None else self._marks.behind()
+        for _ in range(0, left, CHUNKS_PER_LOOK * CHUNK_BYTES):
+            self.look()
 
     def begin(self, phase: str) -> None:
         """Ends the current phase, if any, and begins this one."""

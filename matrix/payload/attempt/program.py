@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 from dataclasses import dataclass
-from typing import cast
 
 from attempt import server_info
 from attempt.checks import CheckRun, End, warm_up
@@ -14,11 +13,12 @@ from attempt.client import Client
 from attempt.evidence import Evidence, Timeline
 from attempt.phases import MarkReader, Phases
 from attempt.power import PowerSampler
-from attempt.server import Server
+from attempt.server import Server, first_of
 from attempt.step import Step
 
-EXIT_DONE, EXIT_NOTHING_STARTED, EXIT_INTERRUPTED = 0, 3, 130
+EXIT_DONE, EXIT_INTERRUPTED = 0, 130
 COLLECT_S = 10.0
+LOOK_S = 0.05
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -29,6 +29,7 @@ class Attempt:
     step: Step
     evidence: Evidence
     timeline: Timeline
+    phases: Phases
     control: socket.socket
     owner: int | None
     caught: list[int]
@@ -36,20 +37,19 @@ class Attempt:
 
 async def run(attempt: Attempt) -> int:
     """The exit status of the program. The server and all it started are gone when this returns."""
-    phases = Phases(attempt.timeline)
+    phases = attempt.phases
     server = Server(attempt.control, attempt.timeline, phases)
-    phases.begin("launch")
     interrupt = _interruption(attempt)
     power = PowerSampler(attempt.timeline.now_s)
     probe = asyncio.ensure_future(asyncio.to_thread(_probe, attempt.evidence))
     course = asyncio.ensure_future(_course(attempt, server, phases, power))
-    await asyncio.wait(cast("set[asyncio.Future[object]]", {course, interrupt}), return_when=asyncio.FIRST_COMPLETED)
-    if not course.done():
+    await first_of(course, interrupt)
+    interrupted = not course.done()
+    if interrupted:
         attempt.timeline.append("interrupted", phase=phases.current, detail=interrupt.result())
         course.cancel()
-        await asyncio.wait({course})
-    started = server.started.done() and server.started.result()
-    if server.status is None and started:
+        await first_of(course)
+    if not server.exited.done():
         phases.begin_shutdown(orderly=_orderly(course))
     await server.stop()
     if phases.current == "shutdown" and server.left == 0:
@@ -61,9 +61,7 @@ async def run(attempt: Attempt) -> int:
     attempt.timeline.append(
         "attempt-ended", detail=f"{server.left} processes could not be ended" if server.left else None
     )
-    if interrupt.done():
-        return EXIT_INTERRUPTED
-    return EXIT_DONE if started else EXIT_NOTHING_STARTED
+    return EXIT_INTERRUPTED if interrupted else EXIT_DONE
 
 
 def _interruption(attempt: Attempt) -> "asyncio.Future[str]":
@@ -103,8 +101,6 @@ def _orderly(course: "asyncio.Future[bool]") -> bool:
 
 async def _course(attempt: Attempt, server: Server, phases: Phases, power: PowerSampler) -> bool:
     """Whether the server was well to the end of the last check."""
-    if not await server.started:
-        return False
     async with Client(attempt.step.url, attempt.timeline.now_s) as client:
         if not await _ready(attempt, server, phases, client):
             return False
@@ -114,7 +110,7 @@ async def _course(attempt: Attempt, server: Server, phases: Phases, power: Power
         if end == "hung":
             # The engine's own watchdog may be about to say why: its own exit leaves more in the log than our kill.
             grace_s = min(attempt.step.limit_s("shutdown"), 600.0)
-            await asyncio.wait({server.exited}, timeout=grace_s)
+            await first_of(server.exited, limit_s=grace_s)
         elif end != "died":
             await server_info.collect(client, attempt.evidence, "", COLLECT_S)
         return end in ("complete", "slow")
@@ -125,25 +121,29 @@ async def _ready(attempt: Attempt, server: Server, phases: Phases, client: Clien
     healthy = asyncio.ensure_future(_healthy(client))
     try:
         with MarkReader(attempt.evidence.log, attempt.step.marks) as marks:
-            while not server.exited.done():
-                for phase in marks.look(phases.current or "launch"):
-                    phases.begin(phase)
-                if healthy.done():
-                    phases.begin("serving")
-                    return True
-                limit_s = attempt.step.limit_s(phases.current or "launch")
-                if phases.elapsed_s() > limit_s:
-                    attempt.timeline.append("phase-limit", phase=phases.current, detail=f"more than {limit_s:g} s")
-                    return False
-                left_s = max(limit_s - phases.elapsed_s(), 0.0)
-                await asyncio.wait(
-                    {healthy, server.exited}, timeout=min(left_s + 0.001, 0.05), return_when=asyncio.FIRST_COMPLETED
-                )
-        return False
+            phases.follow(marks)
+            return await _ascent(attempt, server, phases, healthy)
     finally:
+        phases.follow(None)
         healthy.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await healthy
+
+
+async def _ascent(attempt: Attempt, server: Server, phases: Phases, healthy: "asyncio.Future[None]") -> bool:
+    while not server.exited.done():
+        phases.look()
+        if healthy.done():
+            phases.look_to_the_end()
+            phases.begin("serving")
+            return True
+        limit_s = attempt.step.limit_s(phases.current or "launch")
+        left_s = limit_s - phases.elapsed_s()
+        if left_s < 0:
+            attempt.timeline.append("phase-limit", phase=phases.current, detail=f"more than {limit_s:g} s")
+            return False
+        await first_of(healthy, server.exited, limit_s=min(left_s + 0.001, LOOK_S))
+    return False
 
 
 async def _healthy(client: Client) -> None:

@@ -42,7 +42,7 @@ class Reply:
             document = document[0]
         problem_text = _complaint(document)
         if problem_text is not None:
-            self.error = problem_text
+            self.error = storable(problem_text)
             return
         before = len(self.ids)
         meta = document["meta_info"]
@@ -60,24 +60,24 @@ class Reply:
             self.error = "the reply ended without a single chunk"
         elif self.finish_reason is None:
             self.error = f"the reply ended early, after {len(self.ids)} tokens and without a finish reason"
-        elif self._wants_margins and self.margins is None and self.ids:
+        elif self._wants_margins and len(self.margins or ()) != len(self.ids):
             self.error = "the reply lacks usable log-probabilities"
 
     def _absorb_meta(self, meta: Mapping[str, Any]) -> None:
         self.usage_tokens = _integer(meta.get("completion_tokens"), self.usage_tokens)
         self.verify_calls = _integer(meta.get("spec_verify_ct"), self.verify_calls)
         histogram = meta.get("spec_correct_drafts_histogram")
-        if isinstance(histogram, list) and all(_is_integer(count) for count in histogram):
+        if isinstance(histogram, list) and all(_integer(count, None) is not None for count in histogram):
             self.accept_histogram = tuple(histogram)
         if self._wants_margins:
             self.margins = _margins(meta.get("output_top_logprobs"))
         reason = meta.get("finish_reason")
         if isinstance(reason, Mapping):
-            self.finish_reason = str(reason.get("type"))
+            self.finish_reason = storable(str(reason.get("type")))
             if self.finish_reason == "abort":
-                self.error = f"the engine aborted the request: {str(reason.get('message'))[:200]}"
+                self.error = storable(f"the engine aborted the request: {str(reason.get('message'))[:200]}")
         elif reason is not None:
-            self.finish_reason = str(reason)
+            self.finish_reason = storable(str(reason)) or "empty"
         counted = meta.get("prompt_tokens")
         if self._prompt_tokens is not None and _is_integer(counted) and counted != self._prompt_tokens:
             self.error = f"another prompt was answered: {self._prompt_tokens} tokens sent, {counted} counted"
@@ -91,7 +91,7 @@ class Reply:
         extends = new[: len(self.ids)] == self.ids
         if self.ids and new and self._cumulative is None:
             self._cumulative = extends if count is None else len(new) >= count
-        said = text if isinstance(text, str) else None
+        said = storable(text) if isinstance(text, str) else None
         if not self.ids or (self._cumulative and extends):
             self.ids, self.text = list(new), self.text if said is None else said
         elif self._cumulative:
@@ -132,9 +132,15 @@ def _margins(top: object) -> tuple[float, ...] | None:
     return margins if all(map(math.isfinite, margins)) else None
 
 
+def storable(text: str) -> str:
+    """The text without halves of surrogate pairs, which JSON can carry but UTF-8 cannot."""
+    return text.encode(errors="replace").decode()
+
+
 def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _integer(value: object, otherwise: int | None) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+    """A count, or the one known before."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else otherwise

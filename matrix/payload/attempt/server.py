@@ -13,15 +13,16 @@ from attempt.phases import Phases
 
 
 class Server:
-    """`exited` is done when the launcher has ended and `status` is its exit status, or when it could not be started."""
+    """`exited` is done when the launcher has ended; `status` is its exit status, None if nobody is left who knows it.
+
+    `left` is how many processes could not be killed in the end.
+    """
 
     def __init__(self, control: socket.socket, timeline: Timeline, phases: Phases) -> None:
         self._control = control
         self._timeline = timeline
         self._phases = phases
-        loop = asyncio.get_running_loop()
-        self.started: asyncio.Future[bool] = loop.create_future()
-        self.exited: asyncio.Future[None] = loop.create_future()
+        self.exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.status: int | None = None
         self.left = 0
         self._listening = asyncio.ensure_future(self._follow())
@@ -31,7 +32,7 @@ class Server:
         gone = False
         while line := await reader.readline():
             message = json.loads(line)
-            gone = gone or message["event"] in ("gone", "not-started")
+            gone = gone or message["event"] == "gone"
             self._take(message)
         if not gone:
             # The guardian itself was killed. We are a subreaper too, so what it held is now ours to end.
@@ -42,14 +43,8 @@ class Server:
 
     def _take(self, message: dict[str, Any]) -> None:
         event, detail = message["event"], message["detail"]
-        if event == "started":
-            self._timeline.append("server-started")
-            self.started.set_result(True)
-        elif event == "not-started":
-            self._timeline.append("not-started", detail=detail)
-            self.started.set_result(False)
-            self._end(None)
-        elif event == "exited":
+        if event == "exited":
+            self._phases.look_to_the_end()
             self._timeline.append("server-exited", phase=self._phases.current, status=message["status"])
             self._end(message["status"])
         elif event == "signal":
@@ -59,8 +54,6 @@ class Server:
 
     def _end(self, status: int | None) -> None:
         self.status = status
-        if not self.started.done():
-            self.started.set_result(False)
         if not self.exited.done():
             self.exited.set_result(None)
 
@@ -69,3 +62,8 @@ class Server:
         with contextlib.suppress(OSError):  # it has already stopped
             self._control.send(b"stop\n")
         await self._listening
+
+
+async def first_of(*futures: "asyncio.Future[Any]", limit_s: float | None = None) -> None:
+    """Returns when one of them is done, or the limit is reached. Raises nothing of theirs."""
+    await asyncio.wait(set(futures), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,7 @@
 """What the engine says about itself: stored as it came, and two facts that the attempt program reads from it."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ async def accept_length(client: Client, limit_s: float) -> float | None:
     states = info.get("internal_states")
     state = states[0] if isinstance(states, list) and states and isinstance(states[0], Mapping) else {}
     value = state.get("avg_spec_accept_length")
-    return float(value) if isinstance(value, (int, float)) else None
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) and value >= 0 else None
 
 
 async def _server_info(client: Client, limit_s: float) -> Mapping[str, Any]:
