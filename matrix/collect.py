@@ -65,6 +65,11 @@ def was_interrupted(evidence: Evidence) -> bool:
     return any(entry.event == "interrupted" for entry in evidence.timeline)
 
 
+def came_to_its_end(evidence: Evidence) -> bool:
+    """True if the attempt program wrote its last word."""
+    return bool(evidence.timeline) and evidence.timeline[-1].event == "attempt-ended"
+
+
 def collect(context: AttemptContext, evidence: Evidence, ended: Ended) -> Result:
     """The result of an attempt, whatever its evidence holds."""
     step = context.step

@@ -1,6 +1,9 @@
 """Execute a plan: launch after launch, each leaving a result. A cell that crashes is a valid result here."""
 
+import contextlib
+import errno
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -8,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from matrix.arguments import EngineChoice
-from matrix.collect import AttemptContext, collect, was_interrupted
+from matrix.collect import AttemptContext, came_to_its_end, collect, was_interrupted
 from matrix.evidence import read_evidence
 from matrix.interrupts import Interrupts
 from matrix.judge.reference import Reference, reference_from
@@ -25,6 +28,8 @@ from repro.model import Fact, Plan, PlantedRule, Prompt, Result, Run, Verdict
 from repro.verdict import run_verdicts
 
 POLL_S = 0.1
+ROOM_BYTES = 64 << 10
+"""With less free space than this, a disk counts as full: the least that an attempt's evidence takes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,8 +72,10 @@ def execute(job: Job, results_root: Path, outside: Outside) -> Finished:
     Raises InterruptedRunError after a Ctrl-C (what was finished is kept), UnavailableError if nothing can be started or
     written, RecordError if a record of the run it would resume is invalid.
     """
-    directory = _resumable(job, results_root, outside.runtime.name) or _create(job, results_root, outside)
-    with store.lock(directory.path), Interrupts() as interrupts:
+    with contextlib.ExitStack() as held:
+        interrupts = held.enter_context(Interrupts())
+        directory = _resumable(job, results_root, outside.runtime.name) or _create(job, results_root, outside)
+        held.enter_context(store.lock(directory.path))
         outside.runtime.reap_leftovers(label_prefix(directory.path))
         execution = _Execution(job, directory, outside, interrupts)
         try:
@@ -93,6 +100,7 @@ class _Execution:
         for result in sorted(results, key=lambda r: r.attempt):
             self._results.setdefault(result.cell, []).append(result)
         self._reference = self._read_reference()
+        self._stored: set[Verdict] = set()
 
     def run_all(self) -> Finished:
         planned = launches(self._job.plan)
@@ -101,6 +109,8 @@ class _Execution:
         self._outside.progress.begin(run=_name(self._directory), launches=len(planned), done=done, hours=hours)
         for launch in planned:
             while (number := self._next(launch)) is not None:
+                if self._interrupts.count:
+                    raise self._interrupted()
                 self._one(launch, number)
         return self._finish()
 
@@ -112,6 +122,7 @@ class _Execution:
         self._outside.progress.attempt(step, number)
         attempt_dir = self._directory.attempt(step.cell, number)
         shutil.rmtree(attempt_dir, ignore_errors=True)  # an attempt without a result was cut off in the middle
+        _demand_room(self._directory.path)
         try:
             attempt_dir.mkdir(parents=True)
         except OSError as problem:
@@ -151,12 +162,9 @@ class _Execution:
 
     def _keep(self, launch: Launch, number: int, attempt_dir: Path, ended: Ended) -> None:
         evidence = read_evidence(attempt_dir)
-        if self._interrupts.count or was_interrupted(evidence):
-            finished = sum(len(results) for results in self._results.values())
-            raise InterruptedRunError(
-                f"interrupted: {finished} finished attempts are kept in {self._directory.path}; the same command "
-                "goes on after them"
-            )
+        if was_interrupted(evidence) or (self._interrupts.count and not came_to_its_end(evidence)):
+            raise self._interrupted()
+        _demand_room(attempt_dir)  # what a full disk did to the attempt says nothing about the engine
         context = AttemptContext(
             run_id=self._run_id,
             target=self._job.spec.target,
@@ -173,8 +181,15 @@ class _Execution:
         if result.role == "reference" and self._reference is None:
             self._reference = reference_from(evidence.checks.get("lossless"))
         verdict = run_verdicts([result])[0]
-        store.write_record(attempt_dir / "verdict.json", verdict)
+        self._store(verdict)
         self._outside.progress.ended(result, verdict)
+
+    def _interrupted(self) -> InterruptedRunError:
+        finished = sum(len(results) for results in self._results.values())
+        return InterruptedRunError(
+            f"interrupted: {finished} finished attempts are kept in {self._directory.path}; the same command goes on "
+            "after them"
+        )
 
     def _read_reference(self) -> Reference | None:
         for results in self._results.values():
@@ -186,13 +201,24 @@ class _Execution:
                         return found
         return None
 
+    def _store(self, verdict: Verdict) -> None:
+        store.write_record(self._directory.attempt(verdict.cell, verdict.attempt) / "verdict.json", verdict)
+        self._stored.add(verdict)
+
     def _finish(self) -> Finished:
         """All verdicts again, now that the second launch of the reference is known."""
         results = tuple(result for cell in sorted(self._results) for result in self._results[cell])
         verdicts = run_verdicts(results)
         for verdict in verdicts:
-            store.write_record(self._directory.attempt(verdict.cell, verdict.attempt) / "verdict.json", verdict)
+            if verdict not in self._stored:
+                self._store(verdict)
         return Finished(directory=self._directory, results=results, verdicts=verdicts)
+
+
+def _demand_room(directory: Path) -> None:
+    """Raises UnavailableError if the disk is as good as full: then evidence is cut off, and servers die of it."""
+    if shutil.disk_usage(directory).free < ROOM_BYTES:
+        raise unwritable(directory, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
 
 def plan_digest(plan: Plan) -> str:

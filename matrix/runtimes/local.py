@@ -1,8 +1,12 @@
 """The local runtime: attempts are processes on this host, in an engine environment that the user names."""
 
 import contextlib
+import glob
 import os
+import shutil
 import subprocess
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -100,15 +104,24 @@ class LocalHandle:
 
 
 def end_labelled(prefix: str) -> int:
-    """Kill until nothing with the label is left: a process may fork between two looks."""
+    """Kill until nothing with the label is left: a process may fork between two looks. Their scratch folders go too."""
     ended = 0
     while leftovers := list(labelled(prefix)):
         ended += len(leftovers)
         for process in leftovers:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(leftovers, timeout=1)
+        time.sleep(0.01)  # not psutil.wait_procs: an orphan stays a zombie for as long as init pleases
+    _remove_scratch(prefix)
     return ended
+
+
+def _remove_scratch(prefix: str) -> None:
+    """An attempt names its scratch folder after the first part of its label, and one run makes one attempt at a time.
+    Its guardian removes it; what is here now, nobody is left to remove."""
+    place = prefix.partition("/")[0]
+    for folder in Path(tempfile.gettempdir()).glob(f"graphrepro-{glob.escape(place)}-*") if place else ():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def labelled(prefix: str) -> Iterator[psutil.Process]:

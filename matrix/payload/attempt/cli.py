@@ -18,6 +18,7 @@ from attempt.phases import Phases
 from attempt.step import BadStepError, Step, read_step
 
 OWNER_VARIABLE = "GRAPHREPRO_OWNER_FD"
+LABEL_VARIABLE = "GRAPHREPRO_LABEL"
 
 
 def main(arguments: list[str]) -> int:
@@ -49,8 +50,10 @@ def _attempt(step: Step, folder: Path, owner: int | None) -> int:
         return 3
     evidence.log.touch()
     processes.become_subreaper()
-    # A short path: engines put Unix sockets below TMPDIR, and those have room for about a hundred bytes.
-    scratch = Path(tempfile.mkdtemp(prefix="graphrepro-"))
+    # A short path: engines put Unix sockets below TMPDIR, and those have room for about a hundred bytes. It says whose
+    # run it is, so that the runtime can remove what nobody was left to remove.
+    place = os.environ.get(LABEL_VARIABLE, "").partition("/")[0]
+    scratch = Path(tempfile.mkdtemp(prefix=f"graphrepro-{place}-"))
     control = guardian.start(step, evidence.log, timeline, scratch)
     begun = guardian.first_word(control)
     if begun["event"] != "started":
