@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
+
 from report.load import LoadedRun
 from report.numbers import cell_numbers
 from report.words import figure, interval_label
@@ -78,10 +79,12 @@ def _axis(budgets: Sequence[int], top: float) -> str:
         for value in range(1, int(top) + 1, step)
     ]
     ticks = [
-        f'<text class="tick" x="{_x(budget, budgets)}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">{budget}</text>'
+        f'<text class="tick middle" x="{_x(budget, budgets)}" y="{_HEIGHT - _BOTTOM + 16}">{budget}</text>'
         for budget in budgets
     ]
-    name = f'<text class="tick" x="{(_LEFT + _WIDTH - _RIGHT) / 2}" y="{_HEIGHT - 3}" text-anchor="middle">budget</text>'
+    name = (
+        f'<text class="tick" x="{(_LEFT + _WIDTH - _RIGHT) / 2}" y="{_HEIGHT - 3}" text-anchor="middle">budget</text>'
+    )
     return "".join((*lines, *ticks, name))
 
 

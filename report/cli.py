@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
         "build",
         allow_abbrev=False,
         help="write findings.html, findings.md, findings.json and junit.xml, and print the tables",
-        description="Reads run directories and executes nothing. Exit code 0 when the report was built, whatever it says.",
+        description="Reads run directories, executes nothing. Exit code 0 when the report was built, whatever it says.",
     )
     build.add_argument(
         "--results",

@@ -2,30 +2,31 @@
 
 from collections.abc import Sequence
 
-from repro.model import ComparedNumber, Comparison, Findings
+from tabulate import tabulate
+
 from report.document import Document
 from report.escape import one_line
 from report.grid import Place, places
 from report.load import LoadedRun
-from report.words import NOT_A_GPU, PLANTED, at_label, figure, interval_label, number_label, sign, spoken
-from tabulate import tabulate
+from report.words import NOT_A_GPU, PLANTED, at_label, figure, interval_label, number_label, percent, sign, spoken
+from repro.model import Baseline, ComparedNumber, Comparison, Findings, Problem
 
 _WIDE = 60
 
 
 def render(document: Document) -> str:
     """The tables, with a final newline."""
-    parts = [_run(document, run) for run in document.shown]
+    parts = [_run(run) for run in document.shown]
     parts.append(_findings(document.record))
     if document.record.comparisons:
-        parts.append(_comparisons(document.record.comparisons))
+        parts.append(_comparisons(document))
     if document.older:
-        rows = [(run.target, run.run_id, run.created_at, spoken(run.state), _planted(run.planted)) for run in document.older]
+        rows = [
+            (run.target, run.run_id, run.created_at, spoken(run.state), _planted(run.planted)) for run in document.older
+        ]
         parts.append("Older runs, not shown\n" + _table(("target", "run", "created", "state", ""), rows))
     if document.record.problems:
-        rows = [(problem.path, problem.problem) for problem in document.record.problems]
-        title = f"Problems: {len(rows)} record{'s' if len(rows) != 1 else ''} could not be used\n"
-        parts.append(title + _table(("record", "problem"), rows, (_WIDE, 100)))
+        parts.append(_problems(document.record.problems))
     return "\n\n".join(parts) + "\n"
 
 
@@ -33,7 +34,9 @@ def run_summary(run: LoadedRun) -> str:
     """`b300, run R of 2026-…Z: 7 of 9 launches finished, 2 missing (docker, depth screen)`."""
     missing = f", {run.missing} missing" if run.missing else ""
     unknown = "" if run.plan is not None else ", plan unreadable: what is missing is not known"
-    finished = f"{run.finished} of {run.planned} launches finished" if run.plan is not None else f"{run.finished} finished"
+    finished = (
+        f"{run.finished} of {run.planned} launches finished" if run.plan is not None else f"{run.finished} finished"
+    )
     return (
         f"{run.run.target}, run {run.run.run_id} of {run.run.created_at}: {finished}{missing}{unknown} "
         f"({run.run.runtime}, depth {run.run.depth})"
@@ -51,14 +54,18 @@ def certainty(place: Place) -> str:
     return ", ".join(parts)
 
 
-def two_sides(number: ComparedNumber) -> tuple[str, str, str, str]:
-    """What, here, there and the ratio of a compared number, as words."""
+def two_sides(number: ComparedNumber, baseline: Baseline | None = None) -> tuple[str, str, str, str]:
+    """What, here, there and the ratio of a compared number, as words. What a baseline says happened stands on its side
+    of the launches that failed, which it does not count."""
     at = at_label(number.at)
+    there = _side(number.baseline, number.baseline_low, number.baseline_high, number.unit)
+    if number.name == "failure_share" and baseline is not None and baseline.outcome is not None:
+        there = baseline.outcome
     return (
-        number_label(number.name) + (f", {at}" if at else ""),
+        number_label(number.name).partition(" (")[0] + (f", {at}" if at else ""),
         _side(number.ours, number.ours_low, number.ours_high, number.unit),
-        _side(number.baseline, number.baseline_low, number.baseline_high, number.unit),
-        "" if number.ratio is None else f"{figure(number.ratio)} ×",
+        there,
+        "" if number.ratio is None else f"{figure(number.ratio)} \N{MULTIPLICATION SIGN}",
     )
 
 
@@ -67,11 +74,11 @@ def because(comparison: Comparison) -> str:
     if comparison.comparable == "not_comparable":
         return "because " + "; ".join(comparison.reasons)
     if comparison.comparable == "unverified":
-        return "unknown: " + ", ".join(comparison.unknown)
+        return "equal in all that both sides state; unknown: " + ", ".join(comparison.unknown)
     return "; ".join(comparison.reasons)
 
 
-def _run(document: Document, run: LoadedRun) -> str:
+def _run(run: LoadedRun) -> str:
     lines = []
     if run.planted:
         lines += ["!" * len(PLANTED), PLANTED, "!" * len(PLANTED)]
@@ -95,32 +102,49 @@ def _findings(record: Findings) -> str:
     if not record.findings:
         return "No findings."
     blocks = [
-        f"{number}. {finding.id} [{finding.severity}] {_planted(finding.planted)}{finding.statement}\n   next: {finding.next}"
-        for number, finding in enumerate(record.findings, start=1)
+        f"{number}. {found.id} [{found.severity}] {found.statement}\n   next: {found.next}"
+        for number, found in enumerate(record.findings, start=1)
     ]
     return "Findings\n" + "\n".join(blocks)
 
 
-def _comparisons(comparisons: Sequence[Comparison]) -> str:
-    rows = []
-    for item in comparisons:
-        state = f"{sign(item.comparable)} {spoken(item.comparable)}"
-        change = item.change or ""
-        first = (item.baseline, item.cell or "–", state, change)
-        reason = because(item)
-        sides = [two_sides(number) for number in item.numbers] or [("", "", "", "")]
-        for index, side in enumerate(sides):
-            rows.append((*(first if index == 0 else ("",) * 4), *side, reason if index == 0 else ""))
-    headers = ("baseline", "cell", "comparable", "change", "number", "here", "there", "ratio", "why")
-    return "Comparisons\n" + _table(headers, rows, (40, 80, 20, 12, 60, 30, 30, 12, 100))
+def _problems(problems: Sequence[Problem]) -> str:
+    title = f"Problems: {len(problems)} record{'s' if len(problems) != 1 else ''} could not be used\n"
+    return title + _table(("record", "problem"), [(item.path, item.problem) for item in problems], (100, 120))
+
+
+def _comparisons(document: Document) -> str:
+    comparisons = document.record.comparisons
+    blocks = [_comparison(item, document.baselines.get(item.baseline)) for item in comparisons if item.numbers]
+    alone = [item for item in comparisons if not item.numbers]
+    lines = [
+        f"{item.target}, {item.baseline}{f', {item.cell}' if item.cell else ''}: {because(item)}" for item in alone
+    ]
+    if lines:
+        blocks.append("Nothing beside it:\n" + "\n".join("  " + one_line(line, 150) for line in lines))
+    return "Comparisons\n\n" + "\n".join(blocks)
+
+
+def _comparison(item: Comparison, baseline: Baseline | None) -> str:
+    change = f", {item.change}" if item.change else ""
+    head = f"{item.baseline} beside {item.cell}: {sign(item.comparable)} {spoken(item.comparable)}{change}"
+    rows = [two_sides(number, baseline) for number in item.numbers]
+    table = _table(("", "here", "there", "ratio"), rows, (_WIDE, 40, 40, 12))
+    return (
+        f"{one_line(head)}\n  {one_line(because(item), 150)}\n" + "\n".join("  " + r for r in table.splitlines()) + "\n"
+    )
 
 
 def _side(value: float | None, low: float | None, high: float | None, unit: str) -> str:
     if value is None and low is None:
-        return "–"
+        return "—"
+    if unit == "share":
+        middle = "—" if value is None else percent(value)
+        return middle if low is None or high is None else f"{middle} ({interval_label((low, high))})"
     span = "" if low is None or high is None else f"{figure(low)} to {figure(high)}"
     middle = figure(value) if value is not None else span
-    return f"{middle} {unit}" + (f" ({span})" if value is not None and span else "")
+    unit = "" if unit == "count" else f" {unit}"
+    return middle + unit + (f" ({span})" if value is not None and span else "")
 
 
 def _planted(planted: bool) -> str:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from repro.model import Baseline, Comparison, Findings, Problem, ReportedRun
 from report.compare import against_baselines, against_runs
 from report.findings import find
 from report.load import Loaded, LoadedRun
+from repro.model import Baseline, Comparison, Findings, Problem, ReportedRun
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,15 +26,11 @@ class Document:
     def comparisons(self, target: str, cell: str | None = None) -> tuple[Comparison, ...]:
         """The comparisons of a target, or of one of its cells."""
         return tuple(
-            item
-            for item in self.record.comparisons
-            if item.target == target and (cell is None or item.cell == cell)
+            item for item in self.record.comparisons if item.target == target and (cell is None or item.cell == cell)
         )
 
 
-def assemble(
-    results: Loaded, against: Loaded | None, baselines: Sequence[Baseline], *, tool_version: str
-) -> Document:
+def assemble(results: Loaded, against: Loaded | None, baselines: Sequence[Baseline], *, tool_version: str) -> Document:
     """The document about the newest run of each target. Pure."""
     shown = results.newest()
     others = against.newest() if against is not None else ()

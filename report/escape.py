@@ -17,7 +17,7 @@ _INVISIBLE = re.compile(
     "\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # bidi controls, zero width
     "\ud800-\udfff\ufffe\uffff\U000e0000-\U000e007f]"  # lone surrogates, non-characters, tags
 )
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~$^-])")
+_MARKDOWN = re.compile(r"([\\`*_\[\]#|~$])|^(?=[-+=])")
 _AUTOLINK = re.compile(r"(?i)(://|www\.|mailto:)")
 _BREAK = "\u200b"
 
@@ -38,10 +38,10 @@ def markdown(text: str) -> str:
     """Text for a paragraph or a table cell of Markdown in which nothing acts: no markup, HTML, link, mention or
     reference to an issue."""
     text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    text = _MARKDOWN.sub(r"\\\1", text)
+    text = _MARKDOWN.sub(r"\\\g<0>", text)
     text = _AUTOLINK.sub(lambda found: found[0][:1] + _BREAK + found[0][1:], text)
     text = re.sub(r"\\#(?=\d)", r"\\#" + _BREAK, text)
-    text = re.sub(r"(?m)^(\d+)\.", r"\1\\.", text)
+    text = re.sub(r"^(\d+)(?=[.)](?:\s|$))", r"\1\\", text)
     return text.replace("@", "@" + _BREAK)
 
 

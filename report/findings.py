@@ -2,30 +2,29 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from repro.canonical import sha256_of
-from repro.model import EvidenceLink, Finding, Signature
+from report.causes import Cause, Severity, causes, unlocated
 from report.escape import one_line
 from report.load import LoadedAttempt, LoadedCell, LoadedRun
 from report.statements import Shown, next_command, statement
-
-Severity = Literal["high", "medium", "low", "info"]
+from repro.canonical import sha256_of
+from repro.model import EvidenceLink, Finding, Signature
 
 _SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
-_FAMILIES = ("corrupt", "failure", "unnoticed", "proof", "topk", "inconclusive", "void", "refused", "unfinished", "healthy")
+_FAMILIES = (
+    "corrupt",
+    "failure",
+    "unnoticed",
+    "proof",
+    "topk",
+    "inconclusive",
+    "void",
+    "refused",
+    "unfinished",
+    "healthy",
+)
 _MOST_EVIDENCE = 12
 _LONGEST_EVIDENCE = 300
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cause:
-    """Why one launch needs a human: ``family`` is the rule, ``kind`` and ``signature`` say which failure it is."""
-
-    family: str
-    kind: str
-    signature: Signature
-    severity: Severity
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +45,15 @@ class _Sighting:
         where = self.cell.coordinates
         cause = self.cause
         phase = cause.signature.phase
-        return (self.run.run.target, str(self.planted), cause.family, cause.kind, phase, where.tier, where.engine_source)
+        return (
+            self.run.run.target,
+            str(self.planted),
+            cause.family,
+            cause.kind,
+            phase,
+            where.tier,
+            where.engine_source,
+        )
 
 
 def find(runs: Sequence[LoadedRun]) -> tuple[Finding, ...]:
@@ -56,28 +63,7 @@ def find(runs: Sequence[LoadedRun]) -> tuple[Finding, ...]:
     return tuple(finding for _, finding in sorted(found, key=lambda ranked: (*ranked[0], ranked[1].id)))
 
 
-def causes(attempt: LoadedAttempt) -> tuple[Cause, ...]:
-    """What is to be told of one launch; empty when it passed and proved what it ran."""
-    result, verdict = attempt.result, attempt.verdict
-    found: list[Cause] = []
-    if verdict.verdict in {"fail", "corrupt"}:
-        found.append(_failure(attempt))
-    contradicted = sorted(proof.fact for proof in result.proof if proof.state == "contradicted")
-    found += [_plain("proof", f"{fact}_contradicted", "medium") for fact in contradicted]
-    if result.expectation.topk_requested != result.expectation.topk_effective:
-        found.append(_plain("topk", "topk_not_honoured", "medium"))
-    if verdict.verdict == "inconclusive" and not found:
-        found.append(_plain("inconclusive", verdict.reasons[0] if verdict.reasons else "inconclusive", "low"))
-    if verdict.verdict == "void":
-        found.append(_plain("void", verdict.reasons[-1] if verdict.reasons else result.outcome, "low"))
-    if verdict.verdict == "unsupported":
-        found.append(_plain("refused", verdict.reasons[-1] if verdict.reasons else result.outcome, "info"))
-    if result.planted is not None and verdict.verdict == "pass":
-        found.append(_plain("unnoticed", "planted_fault_unnoticed", "high"))
-    return tuple(found)
-
-
-def finding_id(target: str, planted: bool, kind: str, signature: Signature, tier: str, engine_source: str) -> str:
+def finding_id(target: str, kind: str, signature: Signature, *, planted: bool, tier: str, engine_source: str) -> str:
     """The same for the same failure in every report.
 
     Of the coordinates only those go in that say what was run; budget, graph mode and NVLS are the region in which the
@@ -91,29 +77,6 @@ def finding_id(target: str, planted: bool, kind: str, signature: Signature, tier
         "coordinates": {"tier": tier, "engine_source": engine_source},
     }
     return "f-" + sha256_of(document)[:10]
-
-
-def _failure(attempt: LoadedAttempt) -> Cause:
-    result, reasons = attempt.result, attempt.verdict.reasons
-    diagnosis = result.diagnosis
-    located = diagnosis is not None and diagnosis.kind not in {"ok", "unknown"}
-    if attempt.verdict.verdict == "corrupt":
-        signature = diagnosis.signature if diagnosis is not None and located else _unlocated("corrupt_output", "serving")
-        return Cause(family="corrupt", kind="corrupt_output", signature=signature, severity="high")
-    if diagnosis is not None and located:
-        severity: Severity = "high" if result.outcome != "completed" else "medium"
-        return Cause(family="failure", kind=diagnosis.kind, signature=diagnosis.signature, severity=severity)
-    kind = reasons[0] if reasons else result.outcome
-    severity = "medium" if result.outcome == "completed" else "high"
-    return _plain("failure", kind, severity)
-
-
-def _plain(family: str, kind: str, severity: Severity) -> Cause:
-    return Cause(family=family, kind=kind, signature=_unlocated(kind, "none"), severity=severity)
-
-
-def _unlocated(kind: str, phase: Literal["serving", "none"]) -> Signature:
-    return Signature(kind=kind, phase=phase, subsystem=None)
 
 
 def _sightings(runs: Sequence[LoadedRun]) -> list[_Sighting]:
@@ -141,7 +104,9 @@ def _groups(sightings: Iterable[_Sighting]) -> list[list[_Sighting]]:
 
 def _finding(group: Sequence[_Sighting]) -> tuple[tuple[int, ...], Finding]:
     first = group[0]
-    signature = next((s.cause.signature for s in group if s.cause.signature.subsystem is not None), first.cause.signature)
+    signature = next(
+        (s.cause.signature for s in group if s.cause.signature.subsystem is not None), first.cause.signature
+    )
     cells = {sighting.cell.id: sighting.cell for sighting in group}
     shown = Shown(
         family=first.cause.family,
@@ -156,7 +121,12 @@ def _finding(group: Sequence[_Sighting]) -> tuple[tuple[int, ...], Finding]:
     severity = min((s.cause.severity for s in group), key=_SEVERITIES.index)
     finding = Finding(
         id=finding_id(
-            first.run.run.target, first.planted, first.cause.kind, signature, where.tier, where.engine_source
+            first.run.run.target,
+            first.cause.kind,
+            signature,
+            planted=first.planted,
+            tier=where.tier,
+            engine_source=where.engine_source,
         ),
         statement=one_line(statement(shown)),
         kind=first.cause.kind,
@@ -229,7 +199,7 @@ def _of_run(run: LoadedRun, family: str, kind: str, cells: tuple[LoadedCell, ...
     return Shown(
         family=family,
         kind=kind,
-        signature=_unlocated(kind, "none"),
+        signature=unlocated(kind),
         target=run.run.target,
         planted=run.planted,
         seen=tuple((cell, cell.missing) for cell in cells),
@@ -241,7 +211,9 @@ def _plain_finding(run: LoadedRun, shown: Shown, severity: Severity) -> tuple[tu
     tiers = ",".join(sorted({cell.coordinates.tier for cell, _ in shown.seen}))
     sources = ",".join(sorted({cell.coordinates.engine_source for cell, _ in shown.seen}))
     finding = Finding(
-        id=finding_id(run.run.target, run.planted, shown.kind, shown.signature, tiers, sources),
+        id=finding_id(
+            run.run.target, shown.kind, shown.signature, planted=run.planted, tier=tiers, engine_source=sources
+        ),
         statement=one_line(statement(shown)),
         kind=shown.kind,
         severity=severity,

@@ -9,6 +9,7 @@ from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+
 from report import chart
 from report.compare import cell_facts
 from report.console import because, certainty, run_summary, two_sides
@@ -16,7 +17,7 @@ from report.document import Document
 from report.escape import one_line, visible
 from report.grid import grid, places
 from report.load import LoadedCell, LoadedRun
-from report.numbers import shown_numbers
+from report.numbers import cell_numbers, shown_numbers, why_withheld
 from report.words import (
     NOT_A_GPU,
     PLANTED,
@@ -78,9 +79,11 @@ def _environment() -> Environment:
         "acceptance_chart": chart.acceptance_by_budget,
         "archived_file": archived_file,
         "because": because,
+        "cell_anchor": _cell_anchor,
         "certainty": certainty,
         "counts": _counts,
         "grid": grid,
+        "headline": _headline,
         "interval_bar": chart.interval_bar,
         "key_rows": _key_rows,
         "number_label": number_label,
@@ -96,12 +99,16 @@ def anchor(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.+-]", "-", text)
 
 
+def _cell_anchor(document: Document, cell: str) -> str:
+    return next((found.anchor for run in document.shown for found in run.cells if found.id == cell), cell)
+
+
 def _finalize(value: object) -> object:
     """Every expression of the templates comes through here, before it is escaped."""
     if isinstance(value, Markup):
         return value
     if value is None:
-        return "–"
+        return "—"
     return visible(value) if isinstance(value, str) else value
 
 
@@ -114,6 +121,20 @@ def _counts(run: LoadedRun) -> list[tuple[str, int]]:
 def _key_rows(run: LoadedRun, cell: LoadedCell) -> list[tuple[str, Fact]]:
     facts = cell_facts(run, cell)
     return [(field, facts[field]) for field in KEY_FIELDS]
+
+
+def _headline(cell: LoadedCell) -> str:
+    """The numbers of a cell that may be compared, or why there are none."""
+    numbers = [number for number in cell_numbers(cell) if number.name in {"acceptance", "output_rate"}]
+    told = [
+        f"{figure(number.middle)} {number.unit}" + (f" at {at_label(dict(number.at))}" if number.at else "")
+        for number in numbers
+        if number.middle is not None
+    ]
+    if told:
+        return f"Numbers to compare (median over {len(numbers[0].values)} of the launches): {', '.join(told)}."
+    reasons = sorted({reason for a in cell.attempts if (reason := why_withheld(a.result)) is not None})
+    return "Nothing to compare: " + (", ".join(spoken(reason) for reason in reasons) or "no number was measured") + "."
 
 
 def _other_facts(result: Result) -> list[tuple[str, Fact]]:

@@ -20,7 +20,8 @@ def render(document: Document) -> bytes:
     for run in document.shown:
         suites.append(_suite(run))
     ET.indent(suites)
-    return ET.tostring(suites, encoding="utf-8", xml_declaration=True) + b"\n"
+    text = ET.tostring(suites, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
 
 
 def _suite(run: LoadedRun) -> ET.Element:

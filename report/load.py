@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from report.escape import one_line
 from repro.errors import RecordError
 from repro.model import Coordinates, Plan, PlanStep, Problem, ReportedRun, Result, Run, Skip, Verdict
 from repro.store import RunDirectory, scan
 from repro.verdict import CellVerdict, cell_verdict, run_verdicts
-from report.escape import one_line
 
 VOID_RETRIES = 2
 """A void launch is planned again at most twice; a cell with more void launches is not waited for."""
@@ -187,4 +187,3 @@ def _cell(run: Run, name: str, steps: Sequence[PlanStep], attempts: Sequence[Loa
         attempts=tuple(sorted(attempts, key=lambda attempt: attempt.result.attempt)),
         summary=cell_verdict(name, [attempt.verdict for attempt in attempts]),
     )
-

@@ -1,8 +1,9 @@
-"""The report as Markdown, for an issue or a chat. Nothing in it acts: no HTML, link or mention out of somebody's log."""
+"""The report as Markdown, for an issue or a chat. Nothing in it acts: no HTML, link or mention out of a log."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from repro.model import Comparison, Diagnosis, Finding
+from tabulate import tabulate
+
 from report.console import because, certainty, run_summary, two_sides
 from report.document import Document
 from report.escape import markdown, markdown_block, markdown_code
@@ -10,7 +11,7 @@ from report.grid import Place, grid
 from report.load import LoadedAttempt, LoadedCell, LoadedRun
 from report.numbers import shown_numbers
 from report.words import NOT_A_GPU, PLANTED, TERMS, VERDICTS, at_label, figure, number_label, sign, spoken
-from tabulate import tabulate
+from repro.model import Baseline, Comparison, Diagnosis, Finding
 
 
 def render(document: Document) -> str:
@@ -18,7 +19,7 @@ def render(document: Document) -> str:
     parts = ["# Findings"]
     if document.planted:
         parts.append(f"> **{PLANTED}**")
-    parts += [f"- {markdown(run_summary(run))}" for run in document.shown]
+    parts.append("\n".join(f"- {markdown(run_summary(run))}" for run in document.shown))
     parts.append("## What was found")
     parts += [_finding(finding) for finding in document.record.findings] or ["Nothing: no launch has a result yet."]
     for run in document.shown:
@@ -26,7 +27,13 @@ def render(document: Document) -> str:
     if document.older:
         parts.append("## Older runs, not shown")
         rows = [
-            [markdown_code(run.target), markdown_code(run.run_id), run.created_at, spoken(run.state), _flag(run.planted)]
+            [
+                markdown_code(run.target),
+                markdown_code(run.run_id),
+                run.created_at,
+                spoken(run.state),
+                _flag(run.planted),
+            ]
             for run in document.older
         ]
         parts.append(_table(["target", "run", "created", "state", ""], rows))
@@ -67,7 +74,9 @@ def _run(document: Document, run: LoadedRun) -> list[str]:
     if not run.about_gpus:
         parts.append(f"> {NOT_A_GPU}")
     table = grid(run)
-    rows = [[markdown_code(row.label), *("; ".join(_place(p) for p in place) for place in row.places)] for row in table.rows]
+    rows = [
+        [markdown_code(row.label), *("; ".join(_place(p) for p in place) for place in row.places)] for row in table.rows
+    ]
     parts.append(_table(["arm", *(markdown(column) for column in table.columns)], rows))
     skips = [[markdown_code(s.cell), _word(s.state), markdown(s.reason), markdown(s.source or "")] for s in run.skips]
     if skips:
@@ -76,7 +85,7 @@ def _run(document: Document, run: LoadedRun) -> list[str]:
         parts += _cell(cell)
     comparisons = document.comparisons(run.run.target)
     if comparisons:
-        parts += ["### Compared with", _comparisons(comparisons)]
+        parts += ["### Compared with", _comparisons(comparisons, document.baselines)]
     return parts
 
 
@@ -98,10 +107,9 @@ def _cell(cell: LoadedCell) -> list[str]:
 
 def _attempt(attempt: LoadedAttempt) -> list[str]:
     result = attempt.result
-    parts = [
-        f"Attempt {result.attempt}: **{_word(attempt.verdict.verdict)}**, {spoken(result.outcome)} after "
-        f"{figure(round(result.wall_s, 1))} s. {markdown(attempt.verdict.statement)}"
-    ]
+    took = f"{spoken(result.outcome)} after {figure(round(result.wall_s, 1))} s"
+    said = markdown(attempt.verdict.statement)
+    parts = [f"Attempt {result.attempt}: **{_word(attempt.verdict.verdict)}**, {took}. {said}"]
     checks = [
         [check.check, _word(check.state), markdown(spoken(check.reason or "")), markdown(check.detail)]
         for check in result.checks
@@ -112,8 +120,8 @@ def _attempt(attempt: LoadedAttempt) -> list[str]:
         [
             markdown(number_label(number.measurement.name)),
             at_label(number.measurement.at),
-            "–" if number.value is None else f"{figure(number.value)} {markdown(number.measurement.unit)}",
-            markdown(f"withheld: {number.withheld}" if number.withheld else number.measurement.reason or ""),
+            "—" if number.value is None else f"{figure(number.value)} {markdown(number.measurement.unit)}",
+            markdown(f"withheld: {spoken(number.withheld)}" if number.withheld else number.measurement.reason or ""),
         ]
         for number in shown_numbers(attempt)
     ]
@@ -131,19 +139,19 @@ def _diagnosis(diagnosis: Diagnosis) -> list[str]:
     return [said, markdown_block(lines)] if lines else [said]
 
 
-def _comparisons(comparisons: Sequence[Comparison]) -> str:
+def _comparisons(comparisons: Sequence[Comparison], baselines: Mapping[str, Baseline]) -> str:
     rows = []
     for item in comparisons:
         first = [
             markdown_code(item.baseline),
-            markdown_code(item.cell) if item.cell else "–",
+            markdown_code(item.cell) if item.cell else "—",
             _word(item.comparable),
             item.change or "",
         ]
         for index, number in enumerate(item.numbers or (None,)):
-            sides = [markdown(side) for side in two_sides(number)] if number is not None else [""] * 4
+            sides = two_sides(number, baselines.get(item.baseline)) if number is not None else ("",) * 4
             why = markdown(because(item)) if index == 0 else ""
-            rows.append([*(first if index == 0 else [""] * 4), *sides, why])
+            rows.append([*(first if index == 0 else [""] * 4), *(markdown(side) for side in sides), why])
     return _table(["baseline", "cell", "comparable", "change", "number", "here", "there", "ratio", "why"], rows)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from report.load import LoadedAttempt, LoadedCell
 from repro.model import CheckName, Measurement, Result
 from repro.verdict import MUST_BE_PROVEN
-from report.load import LoadedAttempt, LoadedCell
 
 CONTENT_CHECKS: frozenset[CheckName] = frozenset({"lossless", "coding", "load"})
 """The checks that look at what was said."""

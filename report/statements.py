@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from repro.intervals import upper_bound, wilson
-from repro.model import Outcome, Signature
 from report.changes import launches
 from report.escape import one_line
 from report.load import LoadedAttempt, LoadedCell
 from report.words import interval_label, percent, spoken
+from repro.intervals import upper_bound, wilson
+from repro.model import Outcome, Signature
 
 _MOST_CELLS = 4
 _LONGEST_QUOTE = 200
@@ -19,7 +19,7 @@ _PHASES: Mapping[str, str] = {
     "serving": "while serving",
     "shutdown": "while shutting down",
 }
-PLANTED_PREFIX = "Planted fault (a test of the tool, not evidence about an engine): "
+PLANTED_PREFIX = "PLANTED FAULT, a test of the tool and not evidence about an engine: "
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,22 +46,20 @@ def next_command(shown: Shown) -> str:
     """One command line to type next."""
     run = f"python -m matrix run --spec {shown.target}"
     cell = max(shown.seen, key=lambda seen: (seen[1], seen[0].summary.n))[0].id
+    again = f"{run} --select {cell} --launches 10"
     if shown.family == "unnoticed":
         fault = next(a.result.planted.fault for a in shown.attempts if a.result.planted is not None)
         return f"{run} --select {cell} --inject {cell}={one_line(fault)}"
-    if shown.planted or shown.family == "unfinished":
+    if shown.planted:
         return run
-    if shown.family == "healthy":
-        return f"{run} --depth rates"
-    if shown.family == "topk":
-        return f"python -m matrix plan --spec {shown.target} --select {cell}"
-    if shown.family == "void":
-        return f"python -m matrix preflight --spec {shown.target}"
-    if shown.family in {"proof", "refused"}:
-        log = _server_log(shown)
-        if log is not None:
-            return f"python -m repro diagnose {log}"
-    return f"{run} --select {cell} --launches 10"
+    fixed = {
+        "unfinished": run,
+        "healthy": f"{run} --depth rates",
+        "topk": f"python -m matrix plan --spec {shown.target} --select {cell}",
+        "void": f"python -m matrix preflight --spec {shown.target}",
+    }
+    log = _server_log(shown) if shown.family in {"proof", "refused"} else None
+    return f"python -m repro diagnose {log}" if log is not None else fixed.get(shown.family, again)
 
 
 def _server_log(shown: Shown) -> str | None:
@@ -80,15 +78,15 @@ def _failure(shown: Shown) -> str:
         what = "Nothing that was drafted is accepted" if shown.kind == "acceptance_at_floor" else "A check failed"
         return f"{what} ({spoken(shown.kind)}) in {_share(shown)}. {_quote(shown)}"
     what = _OUTCOMES.get(next(iter(outcomes)), "The server failed") if len(outcomes) == 1 else "The server failed"
-    kind = "" if shown.kind in outcomes else f", {spoken(shown.kind)}"
+    where = f" in {one_line(spoken(shown.signature.subsystem), 60)}" if shown.signature.subsystem else ""
+    kind = "" if shown.kind in outcomes else f" ({spoken(shown.kind)}{where})"
     phase = _PHASES.get(shown.signature.phase, "")
-    where = f" in {spoken(shown.signature.subsystem)}" if shown.signature.subsystem else ""
-    return f"{what}{kind}{where}{' ' + phase if phase else ''}: {_share(shown)}."
+    return f"{what}{kind}{' ' + phase if phase else ''}: {_share(shown)}."
 
 
 def _unnoticed(shown: Shown) -> str:
     faults = sorted({a.result.planted.fault for a in shown.attempts if a.result.planted is not None})
-    return f"{', '.join(faults)} was planted and {_share(shown)} passed all the same: the checks did not notice it."
+    return f"{', '.join(faults)} was planted and {_counted(shown)} passed all the same: the checks did not notice."
 
 
 def _proof(shown: Shown) -> str:
@@ -128,8 +126,8 @@ def _unfinished(shown: Shown) -> str:
     planned = sum(cell.planned for cell, _ in shown.seen)
     cells = "1 cell" if len(shown.seen) == 1 else f"{len(shown.seen)} cells"
     return (
-        f"The run is unfinished: {missing} of the {launches(planned)} planned for {cells} are missing. The same command "
-        "goes on after the last finished one."
+        f"The run is unfinished: {missing} of the {launches(planned)} planned for {cells} are missing. "
+        "The same command goes on after the last finished one."
     )
 
 

@@ -8,11 +8,11 @@ SIGNS: Mapping[str, str] = {
     "corrupt": "≠",
     "inconclusive": "?",
     "void": "∅",
-    "unsupported": "–",
+    "unsupported": "—",
     "not_run": "○",
     "deselected": "·",
     "over_budget": "·",
-    "not_applicable": "–",
+    "not_applicable": "—",
     "proven": "✓",
     "contradicted": "✗",
     "unknown": "?",
@@ -41,10 +41,11 @@ TERMS: Mapping[str, str] = {
     "acceptance": "Output tokens a verify step, with the token that prefill brings taken out: its floor is exactly 1. "
     "It says nothing about whether the text is right.",
     "server's own figure": "Acceptance as the server reports it, by its own way of counting.",
-    "withheld": "A number that must not be compared, because the launch did not finish, its configuration was not proven "
-    "or its content was not shown to be right.",
+    "withheld": "A number that must not be compared, because the launch did not finish, its configuration was not "
+    "proven or its content was not shown to be right.",
     "comparable": "All facts of the comparability key are known on both sides and equal.",
-    "unverified": "Equal in all that both sides state; the facts listed are unknown. A difference is shown, no verdict.",
+    "unverified": "Equal in all that both sides state; the facts listed are unknown. A difference is shown without a "
+    "verdict.",
     "not comparable": "A fact differs, so the numbers stand side by side and no ratio is formed.",
     "planted": "A fault put in on purpose, to test the tool. It is not evidence about an engine.",
     "b16t8, c7, n8, ar": "Tree of budget 16 with top-k 8; flat chain of 7; NGRAM speculation of the width of b8; no "
@@ -98,7 +99,7 @@ def at_label(at: Mapping[str, int]) -> str:
 def figure(value: float | None) -> str:
     """A number in at most five significant digits, without an exponent for what is read here; a dash for None."""
     if value is None:
-        return "–"
+        return "—"
     if value == int(value) and abs(value) < 1e12:
         return str(int(value))
     return f"{value:.5g}" if abs(value) >= 1e-3 else f"{value:.2g}"

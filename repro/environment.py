@@ -50,7 +50,7 @@ _NOT_RECORDED = "not recorded"
 
 
 class KeyComparison(NamedTuple):
-    """``reasons`` say why two sides are not comparable; ``unknowns`` are the fields that one side or both do not state."""
+    """``reasons`` say why two sides are not comparable; ``unknowns`` are the fields that a side does not state."""
 
     state: Comparability
     reasons: tuple[str, ...]

@@ -1,11 +1,13 @@
 """Run directories for the report's tests: every state that a run can be in, made from records."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from repro.model import (
     CheckName,
     CheckResult,
@@ -24,9 +26,9 @@ from repro.model import (
     Measurement,
     PhaseTiming,
     Plan,
+    PlanStep,
     Planted,
     PlantedRule,
-    PlanStep,
     Proof,
     Result,
     Run,
@@ -259,7 +261,9 @@ def machine(target: str) -> dict[str, Fact]:
     }
 
 
-def run_record(target: str = "cpu", run_id: str = "r1", created_at: str = "2026-11-30T09:00:00Z", **changes: Any) -> Run:
+def run_record(
+    target: str = "cpu", run_id: str = "r1", created_at: str = "2026-11-30T09:00:00Z", **changes: Any
+) -> Run:
     record = Run(
         run_id=run_id,
         target=target,
@@ -343,7 +347,9 @@ def every_state(root: Path) -> Path:
             Launch("sm_103-b16t8-graph-nvls", 3, checks=checks(5.8, 290.0), proof=graph),
             Launch(eager, checks=checks(5.7, 111.0)),
             Launch(eager, 2, "lost", "contact to the host was lost", checks=()),
-            Launch("sm_103-b32t8-graph-nvls", checks=checks(1.2, 400.0, wrong()), proof=(proof(), proof("width", 33, 33))),
+            Launch(
+                "sm_103-b32t8-graph-nvls", checks=checks(1.2, 400.0, wrong()), proof=(proof(), proof("width", 33, 33))
+            ),
             Launch(
                 "sm_103-b12t4-graph-nvls",
                 1,
@@ -380,11 +386,7 @@ def every_state(root: Path) -> Path:
     write_run(
         root,
         run_record("cpu", "20261130-cpu"),
-        [
-            Launch(cell, n, checks=checks(None if "-ar-" in cell else 3.0 + n / 10))
-            for cell in cpu
-            for n in (1, 2, 3)
-        ],
+        [Launch(cell, n, checks=checks(None if "-ar-" in cell else 3.0 + n / 10)) for cell in cpu for n in (1, 2, 3)],
         planned=dict.fromkeys(cpu, 3),
         skips=[
             Skip(
@@ -400,13 +402,13 @@ def every_state(root: Path) -> Path:
 
 def planted_run(root: Path) -> Path:
     """One run of the simulated engine with three planted faults, one of which nothing notices."""
-    nan, hang, none = (Planted(fault=name, number=n) for name, n in (("wrong-token", 200), ("hang", None), ("slow", None)))
+    nan, hang, none = (
+        Planted(fault=name, number=n) for name, n in (("wrong-token", 200), ("hang", None), ("slow", None))
+    )
     cells = ["sim-ar-eager-nonvls", "sim-b8t4-eager-nonvls", "sim-b16t8-eager-nonvls", "sim-b32t8-eager-nonvls"]
     write_run(
         root,
-        run_record(
-            "sim", "20261130-sim", planted=(PlantedRule(cells="*b8*", fault="wrong-token", number=200),)
-        ),
+        run_record("sim", "20261130-sim", planted=(PlantedRule(cells="*b8*", fault="wrong-token", number=200),)),
         [
             Launch(cells[0], checks=checks(None)),
             Launch(cells[1], planted=nan, checks=checks(3.4, 500.0, wrong())),
@@ -477,6 +479,6 @@ def hostile(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def make() -> Callable[[str], Any]:
-    """The makers of this module by name: test modules cannot import it."""
-    return lambda name: globals()[name]
+def make() -> SimpleNamespace:
+    """The makers of this module by name, because test modules cannot import it."""
+    return SimpleNamespace(**globals())

@@ -1,0 +1,112 @@
+"""Run directories -> the model of what was run."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from report.load import Loaded, LoadedCell, load
+from repro.errors import SpecError
+
+
+def cell(loaded: Loaded, name: str) -> LoadedCell:
+    return next(found for run in loaded.newest() for found in run.cells if found.id == name)
+
+
+def test_newest_run_of_each_target_is_shown_and_older_ones_are_kept(all_states: Path) -> None:
+    loaded = load([all_states])
+    assert [run.run.run_id for run in loaded.newest()] == ["20261130-b300", "20261130-cpu"]
+    assert [run.run.run_id for run in loaded.older()] == ["20261101-cpu"]
+    assert loaded.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "k", "n", "missing"),
+    [
+        ("sm_103-b8t4-graph-nvls", "pass", 0, 2, 1),
+        ("sm_103-b16t8-graph-nvls", "fail", 2, 3, 0),
+        ("sm_103-b32t8-graph-nvls", "corrupt", 1, 1, 0),
+        ("sm_103-b16t8-eager-nvls", "pass", 0, 1, 1),
+        ("sm_103-b8t4-graph-nonvls", "inconclusive", 0, 0, 0),
+        ("sm_103-b16t8-graph-nvls+tp1", "not_run", 0, 0, 1),
+    ],
+)
+def test_cells(all_states: Path, name: str, verdict: str, k: int, n: int, missing: int) -> None:
+    found = cell(load([all_states]), name)
+    assert (found.summary.verdict, found.summary.k, found.summary.n, found.missing) == (verdict, k, n, missing)
+
+
+def test_an_unfinished_run_says_how_many_launches_are_missing(all_states: Path) -> None:
+    (run, _) = load([all_states]).newest()
+    reported = run.reported()
+    assert (reported.state, reported.planned, reported.finished, run.missing) == ("unfinished", 16, 13, 3)
+
+
+def test_one_target(all_states: Path) -> None:
+    assert {run.run.target for run in load([all_states], "cpu").runs} == {"cpu"}
+
+
+def test_the_order_of_directories_makes_no_difference(all_states: Path, planted: Path) -> None:
+    assert load([all_states, planted]) == load([planted, all_states])
+
+
+def test_a_run_in_two_directories_is_shown_once_and_named(tmp_path: Path, make: SimpleNamespace) -> None:
+    for root in ("one", "two"):
+        make.write_run(tmp_path / root, make.run_record(), [], planned={"cpu-ar-eager-nonvls": 1})
+    loaded = load([tmp_path / "one", tmp_path / "two"])
+    assert len(loaded.runs) == 1
+    assert "two of the given" in loaded.problems[0].problem
+
+
+def test_a_broken_result_is_a_problem_and_the_rest_is_shown(all_states: Path) -> None:
+    path = all_states / "b300/20261130-b300/cells/sm_103-b32t8-graph-nvls/1/result.json"
+    path.write_text("{", encoding="utf-8")
+    loaded = load([all_states])
+    assert [problem.path for problem in loaded.problems] == [str(path.relative_to(all_states))]
+    assert str(all_states) not in loaded.problems[0].problem
+    assert cell(loaded, "sm_103-b32t8-graph-nvls").summary.verdict == "not_run"
+
+
+def test_a_newer_record_says_upgrade(all_states: Path) -> None:
+    path = all_states / "cpu/20261130-cpu/cells/cpu-b8t4-eager-nonvls/2/result.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(document | {"schema_version": 99}), encoding="utf-8")
+    (problem,) = load([all_states]).problems
+    assert "upgrade" in problem.problem
+
+
+def test_without_a_plan_the_results_are_still_shown(all_states: Path) -> None:
+    (all_states / "cpu/20261130-cpu/plan.json").unlink()
+    loaded = load([all_states])
+    run = loaded.newest()[1]
+    assert run.plan is None
+    assert len(run.cells) == 3
+    assert run.reported().state == "unfinished"
+    assert loaded.problems[0].path == "cpu/20261130-cpu/plan.json"
+
+
+def test_a_stored_verdict_is_not_trusted(all_states: Path) -> None:
+    path = all_states / "b300/20261130-b300/cells/sm_103-b32t8-graph-nvls/1/verdict.json"
+    path.write_text('{"verdict": "pass"}', encoding="utf-8")
+    assert cell(load([all_states]), "sm_103-b32t8-graph-nvls").summary.verdict == "corrupt"
+
+
+def test_what_is_void_too_often_is_not_waited_for(tmp_path: Path, make: SimpleNamespace) -> None:
+    name = "cpu-b8t4-eager-nonvls"
+    launches = [make.Launch(name, n, "lost", "contact lost", checks=()) for n in (1, 2, 3)]
+    make.write_run(tmp_path, make.run_record(), launches, planned={name: 1})
+    found = cell(load([tmp_path]), name)
+    assert (found.summary.verdict, found.missing) == ("void", 0)
+
+
+def test_planted_and_not_a_gpu(planted: Path, all_states: Path) -> None:
+    (sim,) = load([planted]).newest()
+    gpu, cpu = load([all_states]).newest()
+    assert (sim.planted, gpu.planted) == (True, False)
+    assert (sim.about_gpus, cpu.about_gpus, gpu.about_gpus) == (False, False, True)
+
+
+def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="not a directory"):
+        load([tmp_path / "nowhere"])
