@@ -1,9 +1,9 @@
-"""Train the shipped target (a tiny Qwen3) and its block drafter, choose the prompts, and write everything that is shipped.
+"""Train the shipped target (a tiny Qwen3) and its block drafter, choose the prompts, and write all that is shipped.
 
     OMP_NUM_THREADS=1 <engine environment>/bin/python train.py OUT
 
-Seeds and step counts are fixed; the text is the standard library's own documentation, which differs between patch versions of
-Python, so `training.json` records its digest beside the losses. About six minutes on one core.
+Seeds and step counts are fixed; the text is the standard library's own documentation, which differs between patch
+versions of Python, so `training.json` records its digest beside the losses. About six minutes on one core.
 """
 
 import argparse
@@ -27,8 +27,8 @@ from torch.nn import functional
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "plugin"))
-from graphrepro_ddtree import drafter as drafting  # noqa: E402  (the plugin folder is not an installed package)
-from graphrepro_ddtree import tree as trees  # noqa: E402
+from graphrepro_ddtree import drafter as drafting
+from graphrepro_ddtree import tree as trees
 
 SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<mask>")
 WINDOW = 192
@@ -210,7 +210,7 @@ def train_drafter(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
-    """A candidate prompt, the target's greedy output, the smallest top-2 gap in it and its share of distinct 8-grams."""
+    """A candidate prompt, the target's greedy output, its smallest top-2 gap and its share of distinct 8-grams."""
 
     place: int
     prompt: list[int]
@@ -265,7 +265,7 @@ def choose(found: list[Reference], rule: PromptRule) -> list[Reference]:
 
 
 def tokens_per_step(drafter: drafting.BlockDrafter, references: list[Reference], budget: int, top_k: int) -> float:
-    """Accepted tokens per verify step, bonus token included, when the target's greedy text is known: no engine needed."""
+    """Accepted tokens per verify step, bonus token included, from the known greedy text: no engine needed."""
     tokens = steps = 0
     for reference in references:
         done = 1  # the first output token comes from the prompt
@@ -299,7 +299,7 @@ def digest(text: str) -> str:
 def write(
     out: Path, *, target: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, drafter: drafting.BlockDrafter
 ) -> None:
-    """Weights and tokenizer; the drafter in a folder of its own, for SGLang loads every weight file beside the target's."""
+    """Weights and tokenizer; the drafter in its own folder, for SGLang loads every weight file beside the target's."""
     target.save_pretrained(out)
     tokenizer.save_pretrained(out)
     drafting.save(drafter, out / "drafter")
@@ -335,9 +335,7 @@ def main() -> None:
         "schema_version": 1,
         "name": "held-out",
         "source": "pydoc_data.topics, held-out topics; how they were chosen is in training.json",
-        "prompts": [
-            {"id": f"held-out-{i:02d}", "text": None, "input_ids": r.prompt} for i, r in enumerate(chosen)
-        ],
+        "prompts": [{"id": f"held-out-{i:02d}", "text": None, "input_ids": r.prompt} for i, r in enumerate(chosen)],
     }
     (arguments.out / "prompts.json").write_text(json.dumps(prompts) + "\n")
     facts = {

@@ -1,7 +1,8 @@
 """The block drafter: from the last tokens of a text, one distribution for each of the next few positions.
 
-It is trained to imitate the target's greedy text and sees tokens only, never the target's hidden states, so it needs neither a
-cache of its own nor anything from the engine. The distributions are marginals: position 2 does not know what was chosen at 1.
+It is trained to imitate the target's greedy text and sees tokens only, never the target's hidden states, so it needs
+neither a cache of its own nor anything from the engine. The distributions are marginals: position 2 does not know
+what was chosen at 1.
 """
 
 import json
@@ -20,7 +21,10 @@ CONFIG_FILE = "drafter.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrafterConfig:
-    """Sizes. `block_size` counts the last accepted token too, as DFlash drafts do: `block_size - 1` positions are drafted."""
+    """Sizes.
+
+    `block_size` counts the last accepted token too, as DFlash drafts do: `block_size - 1` positions are drafted.
+    """
 
     vocab_size: int
     block_size: int = 8
@@ -115,4 +119,5 @@ def load(folder: Path) -> BlockDrafter:
     """The drafter that `save` wrote, ready to draft; OSError if a file is missing."""
     model = BlockDrafter(DrafterConfig(**json.loads((folder / CONFIG_FILE).read_text())))
     model.load_state_dict(load_file(folder / WEIGHTS_FILE))
-    return model.eval()
+    model.eval()
+    return model

@@ -1,9 +1,9 @@
 """Planted faults as data: their names, their numbers, and where the wanted one is read from. Standard library only.
 
-`../../faults.json` says the same for programs that cannot import this package, with meanings and effects; a test compares them.
+`../../faults.json` says the same for programs that cannot import this package, with meanings and effects; a test
+compares them.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ TREES = ("NGRAM", "DDTREE")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """A fault that can be planted. `number` is its default, None if it takes none; `algorithms` are those it works with."""
+    """A fault that can be planted: its default number, None if it takes none, and the algorithms it works with."""
 
     name: str
     number: int | None
@@ -45,7 +45,7 @@ KINDS = {
 }
 
 
-class UnusableFault(ValueError):
+class FaultError(ValueError):
     """A fault that cannot be planted: unknown, badly written, or not possible with the server's algorithm."""
 
 
@@ -57,28 +57,28 @@ class Fault:
     number: int
 
     def require(self, algorithm: str | None) -> None:
-        """UnusableFault if the server's speculative algorithm (None for no speculation) cannot show this fault."""
+        """FaultError if the server's speculative algorithm (None for no speculation) cannot show this fault."""
         allowed = KINDS[self.name].algorithms
         if (algorithm or "none") not in allowed:
-            raise UnusableFault(
+            raise FaultError(
                 f"fault {self.name!r} cannot be planted with algorithm {algorithm}; it works with {', '.join(allowed)}"
             )
 
 
 def parse(text: str) -> Fault | None:
-    """`name` or `name:number` -> the fault; None for empty text; UnusableFault for anything else."""
+    """`name` or `name:number` -> the fault; None for empty text; FaultError for anything else."""
     name, colon, number = text.strip().partition(":")
     if not name and not colon:
         return None
     kind = KINDS.get(name)
     if kind is None:
-        raise UnusableFault(f"unknown fault {name!r}; the names are {', '.join(KINDS)}")
+        raise FaultError(f"unknown fault {name!r}; the names are {', '.join(KINDS)}")
     if not colon:
         return Fault(name=name, number=kind.number or 0)
     if kind.number is None:
-        raise UnusableFault(f"fault {name!r} takes no number, but got {number!r}")
+        raise FaultError(f"fault {name!r} takes no number, but got {number!r}")
     if not (number.isascii() and number.isdecimal() and int(number) > 0):
-        raise UnusableFault(f"fault {name!r} needs a number of 1 or more, not {number!r}")
+        raise FaultError(f"fault {name!r} needs a number of 1 or more, not {number!r}")
     return Fault(name=name, number=int(number))
 
 
@@ -105,7 +105,7 @@ class FileSource:
         self._fault: Fault | None = None
 
     def read(self) -> Fault | None:
-        """The fault that the file asks for now; UnusableFault if it cannot be understood."""
+        """The fault that the file asks for now; FaultError if it cannot be understood."""
         try:
             status = self._path.stat()
         except FileNotFoundError:
@@ -122,17 +122,17 @@ Source = FixedSource | FileSource
 
 
 def source_from(environment: Mapping[str, str]) -> Source | None:
-    """Where the environment says to look for a fault, None for nowhere; SystemExit with one line if it makes no sense."""
+    """Where the environment says to look for a fault, None for nowhere; SystemExit with one line if it is wrong."""
     text, path = environment.get(FAULT_VARIABLE, ""), environment.get(FILE_VARIABLE, "")
     try:
         if text.strip() and path:
-            raise UnusableFault(f"set {FAULT_VARIABLE} or {FILE_VARIABLE}, not both")
+            raise FaultError(f"set {FAULT_VARIABLE} or {FILE_VARIABLE}, not both")
         if path:
-            source = FileSource(Path(os.path.abspath(path)))
+            source = FileSource(Path(path).absolute())
             source.read()
             return source
         fault = parse(text)
-    except UnusableFault as problem:
+    except FaultError as problem:
         variable = FILE_VARIABLE if path else FAULT_VARIABLE
         raise SystemExit(f"graphrepro_ddtree: {variable}: {problem}") from None
     return None if fault is None else FixedSource(fault)

@@ -1,7 +1,7 @@
-"""The plugin's entry point: DDTREE as a speculative algorithm, tree attention on a CPU, and planted faults if asked for.
+"""The plugin's entry point: DDTREE as an algorithm, tree attention on a CPU, and planted faults if asked for.
 
-SGLang calls `register` in the launcher before it reads the arguments, and again in each of its worker processes. An exception
-raised there is only logged by SGLang, so what must stop the server is raised as SystemExit.
+SGLang calls `register` in the launcher before it reads the arguments, and again in each of its worker processes. An
+exception raised there is only logged by SGLang, so what must stop the server is raised as SystemExit.
 """
 
 import os
@@ -41,7 +41,11 @@ class DDTreeAlgorithm(CustomSpecAlgo):  # type: ignore[misc]  # the base class i
         return False
 
     def create_future_map(
-        self, device: Any, req_to_token_pool: Any, needs_cpu_seq_lens: bool = True, needs_confidence_relay: bool = False
+        self,
+        device: Any,
+        req_to_token_pool: Any,
+        needs_cpu_seq_lens: bool = True,
+        needs_confidence_relay: bool = False,
     ) -> Any:
         """As for the built-in algorithms; missing in the base class of SGLang 0.5.23 as well."""
         from sglang.srt.managers.overlap_utils import FutureMap
@@ -56,8 +60,8 @@ class DDTreeAlgorithm(CustomSpecAlgo):  # type: ignore[misc]  # the base class i
         top_k = DEFAULT_TOP_K if top_k is None else top_k
         if width < 2 or top_k < 1:
             raise ValueError(
-                f"{ALGORITHM} needs --speculative-num-draft-tokens (budget + 1) of 2 or more and --speculative-eagle-topk of"
-                f" 1 or more, not {width} and {top_k}"
+                f"{ALGORITHM} needs --speculative-num-draft-tokens (budget + 1) of 2 or more and"
+                f" --speculative-eagle-topk of 1 or more, not {width} and {top_k}"
             )
         folder = drafter_folder(server_args.model_path)
         if not folder.is_dir():
@@ -69,7 +73,7 @@ class DDTreeAlgorithm(CustomSpecAlgo):  # type: ignore[misc]  # the base class i
 
 
 def register() -> None:
-    """Entry point of the group `sglang.srt.plugins`; SystemExit with one line if a requested fault cannot be planted."""
+    """Entry point of the group `sglang.srt.plugins`; SystemExit with one line if a fault cannot be planted."""
     source = faults.source_from(os.environ)
     attention_registry.ATTENTION_BACKENDS["torch_native"] = _tree_attention
     SpeculativeAlgorithm.register(ALGORITHM, supports_overlap=True, spec_class=DDTreeAlgorithm)(_worker_class)
@@ -86,7 +90,7 @@ def _tree_attention(model_runner: Any) -> Any:
     return IntelAMXAttnBackend(model_runner)
 
 
-def _worker_class(server_args: Any) -> type:
+def _worker_class(_server_args: Any) -> type:
     from graphrepro_ddtree.worker import DDTreeWorker
 
     return DDTreeWorker

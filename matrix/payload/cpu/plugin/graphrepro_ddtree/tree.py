@@ -1,7 +1,8 @@
 """The draft tree: chosen best-first from per-position marginals, then its ancestor mask and its padding (NumPy only).
 
-The method is DDTree's (arXiv 2604.12989): a block drafter gives one distribution per future position; a node is a prefix of
-choices, its score is the sum of its choices' log-probabilities, and the best `budget` nodes are found with a heap.
+The method is DDTree's (arXiv 2604.12989): a block drafter gives one distribution per future position; a node is a
+prefix of choices, its score is the sum of its choices' log-probabilities, and the best `budget` nodes are found with
+a heap.
 """
 
 import heapq
@@ -45,9 +46,9 @@ class _Node:
 def best_first(logp: FloatArray, ids: IntArray, *, budget: int) -> list[_Node]:
     """At most `budget` nodes in the order in which the heap gives them, so parents come before their children.
 
-    `logp` and `ids` are [positions, top_k], each row sorted from the likeliest token down. Taking a node from the heap puts its
-    next sibling (one rank lower) and its first child (the likeliest token one position later) on it: whatever is not on the
-    heap yet scores no better than something that is.
+    `logp` and `ids` are [positions, top_k], each row sorted from the likeliest token down. Taking a node from the heap
+    puts its next sibling (one rank lower) and its first child (the likeliest token one position later) on it: whatever
+    is not on the heap yet scores no better than something that is.
     """
     positions, top_k = logp.shape
     taken: list[_Node] = []
@@ -73,8 +74,8 @@ def best_first(logp: FloatArray, ids: IntArray, *, budget: int) -> list[_Node]:
 def build(logp: FloatArray, ids: IntArray, *, root: int, budget: int, width: int | None = None) -> DraftTree:
     """The tree of `budget` best nodes under `root`, breadth-first with siblings side by side, padded to `width` rows.
 
-    `width` is `budget + 1` unless given; a wider tree has padding rows, and so has one whose heap ran empty (a chain that is
-    longer than the drafter's positions).
+    `width` is `budget + 1` unless given; a wider tree has padding rows, and so has one whose heap ran empty (a chain
+    that is longer than the drafter's positions).
     """
     rows = budget + 1 if width is None else width
     nodes = best_first(logp, ids, budget=budget)
@@ -82,7 +83,7 @@ def build(logp: FloatArray, ids: IntArray, *, root: int, budget: int, width: int
     parents = np.full(rows, NO_PARENT, dtype=np.int64)
     tokens[0] = root
     row_of = {NO_PARENT: 0}
-    # a stable sort by depth, then by the parent's row: children of one parent keep their order of likelihood
+    # level by level, sorted by the parent's place: children of one parent keep their order of likelihood
     level = [place for place, node in enumerate(nodes) if node.depth == 1]
     row = 1
     while level:
@@ -102,8 +103,8 @@ def build(logp: FloatArray, ids: IntArray, *, root: int, budget: int, width: int
 def ancestor_mask(tree: DraftTree, *, blind_padding: bool = False) -> BoolArray:
     """[width, width]: True where the row's token may look at the column's: its ancestors and itself.
 
-    A padding row sees itself only. With `blind_padding` it sees nothing at all, which is how some kernels' callers pad and
-    what the planted fault `nan-padding` needs.
+    A padding row sees itself only. With `blind_padding` it sees nothing at all, which is how some kernels' callers pad
+    and what the planted fault `nan-padding` needs.
     """
     mask = np.zeros((tree.width, tree.width), dtype=np.bool_)
     for row in range(tree.width):

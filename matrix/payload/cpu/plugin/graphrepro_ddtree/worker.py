@@ -1,4 +1,4 @@
-"""The DDTREE worker: SGLang's own tree-verify worker, with trees from the block drafter where it would ask its n-gram corpus."""
+"""The DDTREE worker: SGLang's own tree-verify worker, with trees from the block drafter instead of an n-gram corpus."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,11 +45,11 @@ class DDTreeWorker(ngram_worker.NGRAMWorker):  # type: ignore[misc]  # the base 
         self._top_k = min(self.topk, self._drafter.config.vocab_size)
 
     def _prepare_draft_tokens(self, batch: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """(draft tokens [batch * width], ancestor masks [batch * width * width]), both flat, as the base class wants them."""
+        """(draft tokens [batch * width], ancestor masks [batch * width * width]), both flat."""
         width = self.draft_token_num
         histories = [_last_tokens(request, self._drafter.config.context) for request in batch.reqs]
         best = self._drafter.marginals(histories).topk(self._top_k, dim=-1)
-        blind = injection.is_active("nan-padding")
+        blind = injection.INJECTOR.is_active("nan-padding")
         budget = width - 2 if blind else width - 1  # the fault needs at least one padding row
         made = [
             tree.build(logp, ids, root=history[-1], budget=budget, width=width)

@@ -1,7 +1,7 @@
 """PyTorch stand-ins for the kernels SGLang 0.5.23 calls on a CPU; no CPU build of the real package is published.
 
-Only what a text model needs without speculation, with NGRAM and with DDTREE is here. Names are those of the real package, for
-SGLang calls some functions by keyword; every other name can be imported and refuses to be called.
+Only what a text model needs without speculation, with NGRAM and with DDTREE is here. Names are those of the real
+package, for SGLang calls some functions by keyword; every other name can be imported and refuses to be called.
 """
 
 from sgl_kernel import attention as attention  # registers the two attention operators

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def absent_names(module: str) -> Callable[[str], type]:
-    """A module-level `__getattr__`: any public name is a class that refuses to be made or called, with a telling error."""
+    """A module-level `__getattr__`: any public name is a class that refuses to be called, with a telling error."""
 
     def make(name: str) -> type:
         if name.startswith("__"):

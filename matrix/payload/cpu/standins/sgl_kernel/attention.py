@@ -6,24 +6,25 @@ from torch.nn.functional import scaled_dot_product_attention
 
 _LIBRARY = torch.library.Library("sgl_kernel", "FRAGMENT")
 _LIBRARY.define(
-    "extend_attention_cpu(Tensor q, Tensor? k, Tensor? v, Tensor(a!) o, Tensor k_buffer, Tensor v_buffer, float k_scale,"
-    " float v_scale, Tensor req_to_token, Tensor req_pool_indices, Tensor seq_lens, Tensor extend_seq_lens,"
-    " Tensor extend_start_loc, int max_len_extend, float sm_scale, float logit_cap, bool is_cross_attention,"
-    " int sliding_window, Tensor? encoder_lens, Tensor? sinks, Tensor? tree_mask, bool is_causal) -> ()"
+    "extend_attention_cpu(Tensor q, Tensor? k, Tensor? v, Tensor(a!) o, Tensor k_buffer, Tensor v_buffer,"
+    " float k_scale, float v_scale, Tensor req_to_token, Tensor req_pool_indices, Tensor seq_lens,"
+    " Tensor extend_seq_lens, Tensor extend_start_loc, int max_len_extend, float sm_scale, float logit_cap,"
+    " bool is_cross_attention, int sliding_window, Tensor? encoder_lens, Tensor? sinks, Tensor? tree_mask,"
+    " bool is_causal) -> ()"
 )
 _LIBRARY.define(
-    "decode_attention_cpu(Tensor q, Tensor(b!) k_buffer, Tensor(c!) v_buffer, float k_scale, float v_scale, Tensor(a!) o,"
-    " Tensor? k, Tensor? v, Tensor loc, Tensor attn_logits, Tensor req_to_token, Tensor req_pool_indices, Tensor seq_lens,"
-    " float sm_scale, float logit_cap, bool is_cross_attention, int sliding_window, Tensor? encoder_lens, Tensor? sinks)"
-    " -> ()"
+    "decode_attention_cpu(Tensor q, Tensor(b!) k_buffer, Tensor(c!) v_buffer, float k_scale, float v_scale,"
+    " Tensor(a!) o, Tensor? k, Tensor? v, Tensor loc, Tensor attn_logits, Tensor req_to_token,"
+    " Tensor req_pool_indices, Tensor seq_lens, float sm_scale, float logit_cap, bool is_cross_attention,"
+    " int sliding_window, Tensor? encoder_lens, Tensor? sinks) -> ()"
 )
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None) -> Tensor:
-    """q [rows, heads, size]; k, v [length, kv heads, size]; mask bool [rows, length] or None for all -> [rows, heads, size].
+    """q [rows, heads, size]; k, v [length, kv heads, size]; mask bool [rows, length] or None for all -> like q.
 
-    With a mask its last `rows` columns are the rows themselves. Looked up in this module at each call, so that a planted fault
-    can stand in for it.
+    With a mask its last `rows` columns are the rows themselves. Looked up in this module at each call, so that a
+    planted fault can stand in for it.
     """
     grouped = q.shape[1] != k.shape[1]
     query, key, value = (part.transpose(0, 1)[None].float() for part in (q, k, v))

@@ -48,7 +48,7 @@ def fill_accept_out_cache_loc_cpu(accept_index: Tensor, out_cache_loc: Tensor, a
 
 
 def copy_all_layer_kv_cache_cpu(data_ptrs: Tensor, strides: Tensor, tgt_loc: Tensor, src_loc: Tensor) -> None:
-    """Moves cache slots in every layer's buffer, given by address and bytes per slot; sources and targets may overlap."""
+    """Moves slots in each layer's buffer, given by address and bytes per slot; sources and targets may overlap."""
     moves = [(to, came) for to, came in zip(tgt_loc.tolist(), src_loc.tolist(), strict=True) if to != came]
     for base, size_bytes in zip(data_ptrs.tolist(), strides.tolist(), strict=True):
         rows = [ctypes.string_at(base + came * size_bytes, size_bytes) for _, came in moves]

@@ -16,10 +16,10 @@ def reconstruct_indices_from_tree_mask(
     batch_size: int,
     draft_token_num: int,
 ) -> None:
-    """Per row: its position (length + number of ancestors), its own number, its first child and its next sibling (-1: none).
+    """Per row: its position (length + number of ancestors), its own number, first child and next sibling (-1: none).
 
-    `tree_mask` is flat bool [batch, rows, rows]; a row's parent is the last earlier row that it sees. The contract is that of
-    SGLang's own kernel for other devices (kernels/ops/speculative/reconstruct_tree.py).
+    `tree_mask` is flat bool [batch, rows, rows]; a row's parent is the last earlier row that it sees. The contract is
+    that of SGLang's own kernel for other devices (kernels/ops/speculative/reconstruct_tree.py).
     """
     rows = draft_token_num
     mask = tree_mask.flatten()[: batch_size * rows * rows].bool().numpy().reshape(batch_size, rows, rows)
@@ -58,8 +58,8 @@ def verify_tree_greedy_cpu(
 ) -> None:
     """From each root, follow the child whose token the target itself would have said; called by keyword, spelt so.
 
-    `accept_index` [batch, longest path] gets the rows of the path, `predicts` (flat) the target's token at each of them, and
-    `accept_token_num` the number of drafts accepted, without the root.
+    `accept_index` [batch, longest path] gets the rows of the path, `predicts` (flat) the target's token at each of
+    them, and `accept_token_num` the number of drafts accepted, without the root.
     """
     said = target_predict.flatten().tolist()
     tokens, numbers = candidates.tolist(), retrive_index.tolist()

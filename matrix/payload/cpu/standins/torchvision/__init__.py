@@ -1,7 +1,7 @@
 """Stand-in: SGLang and transformers import this package, a text model uses nothing of it.
 
-The published builds are made for other builds of PyTorch than the CPU one used here. The `dist-info` folder beside this package
-is what transformers reads the version from.
+The published builds are made for other builds of PyTorch than the CPU one used here. The `dist-info` folder beside
+this package is what transformers reads the version from.
 """
 
 from sgl_kernel._absent import absent_names

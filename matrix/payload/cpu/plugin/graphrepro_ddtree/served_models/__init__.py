@@ -1,1 +1,1 @@
-"""Models for SGLANG_EXTERNAL_MODEL_PACKAGE: with it SGLang imports its own 200 model files only when another one is asked for."""
+"""Models for SGLANG_EXTERNAL_MODEL_PACKAGE, which makes SGLang import its 200 other model files only on demand."""
