@@ -51,8 +51,8 @@ def acceptance_by_budget(run: LoadedRun) -> Markup:
     for point in points:
         x, y = _x(point.budget, budgets), _y(point.value, top)
         shape = {
-            "graph": f'<circle class="mark graph" cx="{x}" cy="{y}" r="4"/>',
-            "eager": f'<rect class="mark eager" x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8"/>',
+            "graph": f'<circle class="mark graph" cx="{x}" cy="{y}" r="3"/>',
+            "eager": f'<rect class="mark eager" x="{x - 5:.1f}" y="{y - 5:.1f}" width="10" height="10"/>',
         }.get(point.graph, f'<path class="mark other" d="M{x} {y - 5:.1f} l5 9 h-10 z"/>')
         parts.append(f"<g>{Markup('<title>{}: {}</title>').format(point.cell, figure(point.value))}{shape}</g>")
     label = Markup("{}").format(f"Acceptance (tokens a step) over budget. {told}")

@@ -137,7 +137,7 @@ def _with_cell(here: _Here, other: LoadedRun, there: LoadedCell) -> Comparison:
         (
             *key.reasons,
             *_planted(here.run, here.cell),
-            *(reason + " there" for reason in _planted(other, there)),
+            *(("the other run has planted faults",) if other.planted else ()),
             *_topk(here.expectation, there.attempts[0].result.expectation.topk_effective),
         ),
         key.unknowns,
