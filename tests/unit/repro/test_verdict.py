@@ -1,0 +1,270 @@
+"""From what happened to what it means."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repro import codec
+from repro.model import CheckResult, Diagnosis, Expectation, Planted, Proof, Result, Verdict
+from repro.verdict import MUST_BE_PROVEN, cell_verdict, run_verdicts
+
+FILES = Path(__file__).parents[2] / "data" / "records"
+DIAGNOSIS: Diagnosis = codec.read(FILES / "diagnosis-v1.json", Diagnosis)
+HONOURED = Expectation(
+    algorithm="DDTREE",
+    width=17,
+    topk_requested=8,
+    topk_effective=8,
+    window=2048,
+    graph="graph",
+    nvls="nvls",
+    note=None,
+)
+
+
+def check(name: str, state: str, reason: str | None = None) -> CheckResult:
+    return CheckResult(
+        check=name,  # type: ignore[arg-type]
+        state=state,  # type: ignore[arg-type]
+        reason=reason,
+        detail=f"{name}: {reason or state}",
+        measurements=(),
+        differences=(),
+        histogram=None,
+    )
+
+
+GOOD = tuple(check(name, "pass") for name in ("launch", "lossless", "acceptance", "throughput"))
+WELL: Result = replace(
+    codec.read(FILES / "result-v1.json", Result),
+    outcome="completed",
+    outcome_detail="the server started, answered and stopped",
+    role="cell",
+    planted=None,
+    expectation=HONOURED,
+    proof=(),
+    checks=GOOD,
+    diagnosis=None,
+)
+
+
+def result(*checks: CheckResult, **changes: Any) -> Result:
+    """A launch that went well but for these checks and facts."""
+    named = {one.check for one in checks}
+    return replace(WELL, checks=(*(one for one in GOOD if one.check not in named), *checks), **changes)
+
+
+def verdict(one: Result) -> Verdict:
+    return run_verdicts([one])[0]
+
+
+# --- an attempt -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("outcome", "name"),
+    [
+        ("crashed", "fail"),
+        ("hung", "fail"),
+        ("oom", "fail"),
+        ("refused", "unsupported"),
+        ("killed", "inconclusive"),
+        ("bad_evidence", "inconclusive"),
+        ("runtime_error", "void"),
+        ("lost", "void"),
+        ("completed", "pass"),
+    ],
+)
+def test_the_outcome_decides_first(outcome: str, name: str) -> None:
+    """Whatever its checks say: a server that died has no say about its numbers."""
+    found = verdict(replace(WELL, outcome=outcome))  # type: ignore[arg-type]
+    assert found.verdict == name
+    assert (found.run_id, found.cell, found.attempt) == (WELL.run_id, WELL.cell, WELL.attempt)
+    if outcome != "completed":
+        assert found.reasons == (outcome,)
+        assert found.statement.startswith(f"{outcome}: ")
+        failing = replace(WELL, outcome=outcome, checks=(check("launch", "fail", "requests_failed"),))  # type: ignore[arg-type]
+        assert verdict(failing).verdict == name
+
+
+@pytest.mark.parametrize(
+    ("kind", "reasons"),
+    [
+        ("cuda_illegal_memory_access", ("crashed", "cuda_illegal_memory_access")),
+        ("unknown", ("crashed",)),
+        ("ok", ("crashed",)),
+    ],
+)
+def test_a_diagnosis_that_says_something_is_a_reason(kind: str, reasons: tuple[str, ...]) -> None:
+    assert verdict(replace(WELL, outcome="crashed", diagnosis=replace(DIAGNOSIS, kind=kind))).reasons == reasons
+
+
+@pytest.mark.parametrize(
+    ("checks", "name", "reasons"),
+    [
+        ((), "pass", ()),
+        ((check("acceptance", "not_applicable", "not_applicable"),), "pass", ()),
+        ((check("power", "not_run", "no_nvml"),), "pass", ()),
+        ((check("lossless", "fail", "content_wrong"),), "corrupt", ("content_wrong",)),
+        ((check("coding", "fail", "too_few_solved"),), "corrupt", ("too_few_solved",)),
+        ((check("load", "fail", "content_wrong"),), "corrupt", ("content_wrong",)),
+        ((check("acceptance", "fail", "acceptance_at_floor"),), "fail", ("acceptance_at_floor",)),
+        (
+            (check("launch", "fail", "no_tokens"), check("lossless", "inconclusive", "no_output")),
+            "fail",
+            ("no_tokens",),
+        ),
+        (
+            (check("launch", "fail", "requests_failed"), check("lossless", "fail", "content_wrong")),
+            "corrupt",
+            ("content_wrong",),
+        ),
+        ((check("lossless", "inconclusive", "tie"),), "inconclusive", ("tie",)),
+        (
+            (check("lossless", "inconclusive", "tie"), check("throughput", "inconclusive", "withheld")),
+            "inconclusive",
+            ("tie", "withheld"),
+        ),
+        ((check("throughput", "fail"),), "fail", ("throughput",)),
+    ],
+)
+def test_checks_decide_about_a_completed_launch(
+    checks: tuple[CheckResult, ...], name: str, reasons: tuple[str, ...]
+) -> None:
+    found = verdict(result(*checks))
+    assert (found.verdict, found.reasons) == (name, reasons)
+
+
+@pytest.mark.parametrize("name", ["launch", "lossless", "acceptance", "throughput"])
+def test_a_check_that_applies_and_left_no_evidence_keeps_it_from_passing(name: str) -> None:
+    found = verdict(result(check(name, "not_run", "no_evidence")))
+    assert (found.verdict, found.reasons) == ("inconclusive", ("no_evidence",))
+
+
+def proof(fact: str, state: str) -> Proof:
+    return Proof(fact=fact, expected=17, observed=None, state=state, source="/server_info x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("fact", ["width", "nvls_initialised", "window"])
+def test_a_contradicted_configuration_is_inconclusive_whatever_the_checks_say(fact: str) -> None:
+    for checks in ((), (check("lossless", "fail", "content_wrong"),)):
+        found = verdict(result(*checks, proof=(proof("algorithm", "proven"), proof(fact, "contradicted"))))
+        assert found.verdict == "inconclusive"
+        assert found.reasons[0] == "configuration_not_proven"
+        assert found.reasons[1:] == (("content_wrong",) if checks else ())
+        assert found.statement.startswith(f"{fact}: expected 17, /server_info x says")
+
+
+@pytest.mark.parametrize("fact", sorted(MUST_BE_PROVEN))
+def test_what_must_be_proven_and_is_unknown_weighs_as_much(fact: str) -> None:
+    found = verdict(result(proof=(proof(fact, "unknown"),)))
+    assert (found.verdict, found.reasons) == ("inconclusive", ("configuration_not_proven",))
+    assert "not provable from /server_info x" in found.statement
+
+
+def test_other_unknown_facts_do_not_keep_a_cell_from_passing() -> None:
+    assert verdict(result(proof=(proof("nvls_initialised", "unknown"), proof("window", "proven")))).verdict == "pass"
+
+
+def test_a_topk_that_is_not_honoured_never_passes() -> None:
+    lowered = replace(HONOURED, topk_effective=3, note="pr29907 makes top-k 3 of the requested 8 at budget 16")
+    found = verdict(result(expectation=lowered))
+    assert (found.verdict, found.reasons) == ("inconclusive", ("topk_not_honoured",))
+    assert "top-k 3 of the requested 8" in found.statement
+    unknown = verdict(result(expectation=replace(HONOURED, topk_effective=None)))
+    assert unknown.reasons == ("topk_not_honoured",)
+    corrupt = verdict(result(check("lossless", "fail", "content_wrong"), expectation=lowered))
+    assert corrupt.verdict == "corrupt", "what is wrong is wrong at any top-k"
+
+
+# --- the control ------------------------------------------------------------------------------------------------------
+
+WRONG = check("lossless", "fail", "content_wrong")
+
+
+def test_a_reference_that_differs_from_itself_is_no_witness() -> None:
+    again = result(WRONG, role="reference-again", cell="sm_103-ar-eager-nonvls")
+    accused, floor = result(WRONG), result(check("acceptance", "fail", "acceptance_at_floor"))
+    found = run_verdicts([accused, floor, WELL, again])
+    assert [one.verdict for one in found] == ["inconclusive", "fail", "pass", "inconclusive"]
+    assert found[0].reasons == ("reference_unstable",)
+    assert "the reference differs from itself" in found[0].statement
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        result(role="reference-again"),
+        result(check("lossless", "inconclusive", "tie"), role="reference-again"),
+        result(WRONG, role="reference-again", outcome="crashed"),
+        result(WRONG, role="reference-again", run_id="another-run"),
+        result(WRONG, role="reference-again", target="another"),
+        result(WRONG, role="cell"),
+    ],
+)
+def test_a_reference_that_did_not_differ_or_is_anothers_changes_nothing(again: Result) -> None:
+    assert run_verdicts([result(WRONG), again])[0].verdict == "corrupt"
+
+
+def test_planted_results_stay_marked_and_are_judged_like_others() -> None:
+    planted = result(WRONG, planted=Planted(fault="stale-mask", number=None))
+    assert verdict(planted).verdict == "corrupt"
+    assert codec.decode(codec.encode(planted), Result, where="it").planted == planted.planted
+
+
+# --- a cell -----------------------------------------------------------------------------------------------------------
+
+
+def verdicts(*names: str) -> list[Verdict]:
+    return [
+        Verdict(run_id="r", cell="c", attempt=n, verdict=name, reasons=(f"{name}-{n}",), statement="s")  # type: ignore[arg-type]
+        for n, name in enumerate(names, start=1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "worst", "k", "n"),
+    [
+        ((), "not_run", 0, 0),
+        (("void", "void", "void"), "void", 0, 0),
+        (("void", "pass"), "pass", 0, 1),
+        (("pass", "fail", "pass"), "fail", 1, 3),
+        (("fail", "corrupt"), "corrupt", 2, 2),
+        (("pass", "inconclusive"), "inconclusive", 0, 1),
+        (("inconclusive", "fail", "void"), "fail", 1, 1),
+        (("unsupported", "pass"), "unsupported", 0, 1),
+        (("unsupported",), "unsupported", 0, 0),
+    ],
+)
+def test_a_cell_is_its_worst_attempt_that_is_not_void(names: tuple[str, ...], worst: str, k: int, n: int) -> None:
+    cell = cell_verdict("c", verdicts(*names))
+    assert (cell.verdict, cell.k, cell.n) == (worst, k, n)
+    assert cell.void == names.count("void")
+    assert cell.inconclusive == names.count("inconclusive")
+    assert (cell.interval is None) == (n == 0)
+    assert cell.reasons == tuple(f"{name}-{i}" for i, name in enumerate(names, start=1) if name == worst)
+
+
+SEVERITY = ["corrupt", "fail", "inconclusive", "unsupported", "pass"]
+
+
+@given(st.lists(st.sampled_from([*SEVERITY, "void"])), st.randoms())
+def test_the_order_of_attempts_does_not_matter_and_more_are_never_milder(names: list[str], random: Any) -> None:
+    cell = cell_verdict("c", verdicts(*names))
+    shuffled = list(names)
+    random.shuffle(shuffled)
+    again = cell_verdict("c", verdicts(*shuffled))
+    assert (cell.verdict, cell.k, cell.n, cell.interval) == (again.verdict, again.k, again.n, again.interval)
+    assert cell.k <= cell.n <= len(names)
+    counted = [name for name in names if name != "void"]
+    if counted:
+        assert cell.verdict == min(counted, key=SEVERITY.index)
+
+
+def test_the_reasons_of_a_cell_are_each_said_once() -> None:
+    twice = [replace(one, reasons=("crashed", "oom_gpu_init")) for one in verdicts("fail", "fail")]
+    assert cell_verdict("c", twice).reasons == ("crashed", "oom_gpu_init")
