@@ -95,6 +95,7 @@ def make_plan(spec: Spec, options: PlanOptions, engines: arguments.EngineChoice)
     if with_references and chosen:
         steps = [maker.make(around, "reference", 1), *steps, maker.make(around, "reference-again", 1)]
         skips = [skip for skip in skips if skip.cell != reference.id]
+        skips = [skip for skip in skips if skip.cell != reference.id]
     faults.demand_all_used()
     steps, over = _within(steps, options.hours)
     if not steps:

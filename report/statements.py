@@ -54,7 +54,7 @@ def next_command(shown: Shown) -> str:
         return run
     fixed = {
         "unfinished": run,
-        "healthy": f"{run} --depth rates",
+        "healthy": f"{run} --launches 10",
         "topk": f"python -m matrix plan --spec {shown.target} --select {cell}",
         "void": f"python -m matrix preflight --spec {shown.target}",
     }
