@@ -189,20 +189,21 @@ class Engine:
             death.of_the_scheduler(self._log, "host-hang", timeout=timeout, running=len(self._running))
 
     def _advance(self, sequence: Sequence, batch: int) -> int:
-        """One step of one request: how many tokens it brought."""
-        before, left = len(sequence.ids), sequence.max_new_tokens - len(sequence.ids)
+        """One step of one request: how many tokens it brought.
+
+        The counters take a step for what it accepted, as SGLang's do, also where the last one is cut off by the limit.
+        """
         correct = 0
         if self.configuration.algorithm is not None:
-            drawn = 0 if self._spoiler.drafts_fail() else self._draw(sequence)
-            correct = min(drawn, left - 1)
+            correct = 0 if self._spoiler.drafts_fail() else self._draw(sequence)
             sequence.count(correct)
             self.counters.verify_calls += 1
             self.counters.accepted_tokens += correct + 1
-        for _ in range(correct + 1):
+        given = min(correct + 1, sequence.max_new_tokens - len(sequence.ids))
+        for _ in range(given):
             right = choose(sequence.context())
-            token = self._spoiler.token(sequence, right, batch)
-            self._give(sequence, token)
-        return len(sequence.ids) - before
+            self._give(sequence, self._spoiler.token(sequence, right, batch))
+        return given
 
     def _draw(self, sequence: Sequence) -> int:
         mean = mean_for(self.configuration.budget, self._behaviour.acceptance)

@@ -132,7 +132,11 @@ class Lab:
 
     def processes(self) -> list[int]:
         """All living processes that carry the label."""
-        return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _carries(pid, self.label)]
+        return [
+            int(entry.name)
+            for entry in Path("/proc").iterdir()
+            if entry.name.isdecimal() and _carries(int(entry.name), self.label)
+        ]
 
     def port_is_free(self) -> bool:
         with socket.socket() as listener:
