@@ -97,19 +97,23 @@ def _candidates(spec: Spec) -> Iterator[tuple[Cell, Role, Depth, str | None, str
     for budget, graph, nvls in product(spec.axes.budget, spec.axes.graph, spec.axes.nvls):
         yield make_cell(budget, graph=graph, nvls=nvls, defaults=defaults), "cell", "screen", None, "/axes"
     for index, entry in enumerate(spec.include):
+        pointer = f"/include/{index}"
         graphs = entry.graph or (spec.defaults.graph,)
         states = entry.nvls or (spec.defaults.nvls,)
         for budget, graph, nvls in product(entry.budget, graphs, states):
-            cell = make_cell(
-                budget,
-                graph=graph,
-                nvls=nvls,
-                defaults=defaults,
-                tier=entry.tier,
-                engine_source=entry.engine_source,
-                variant=entry.variant,
-            )
-            yield cell, "extra", entry.depth, entry.why, f"/include/{index}"
+            try:
+                cell = make_cell(
+                    budget,
+                    graph=graph,
+                    nvls=nvls,
+                    defaults=defaults,
+                    tier=entry.tier,
+                    engine_source=entry.engine_source,
+                    variant=entry.variant,
+                )
+            except SpecError as problem:
+                raise SpecError(f"spec {spec.origin}: {pointer}: {problem}") from problem
+            yield cell, "extra", entry.depth, entry.why, pointer
 
 
 def _by_hardware(spec: Spec, cell: Cell) -> Rule | None:

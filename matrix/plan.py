@@ -266,7 +266,10 @@ def _within(steps: list[PlanStep], hours: float | None) -> tuple[list[PlanStep],
 def _unsupported(entry: SpecCell, spec: Spec, engines: arguments.EngineChoice) -> arguments.Unsupported | None:
     if entry.unsupported:
         return arguments.Unsupported(reason=entry.unsupported.reason, source=entry.unsupported.source)
-    problems = engines.resolve(spec, entry.cell).problems
+    try:
+        problems = engines.resolve(spec, entry.cell).problems
+    except SpecError as problem:
+        raise SpecError(f"spec {spec.origin}: cell {entry.cell.id}: {problem}") from problem
     if not problems:
         return None
     return arguments.Unsupported(reason="; ".join(p.reason for p in problems), source=problems[0].source)
@@ -290,7 +293,7 @@ def _nothing(spec: Spec, options: PlanOptions, entries: Sequence[SpecCell], skip
     told = ", ".join(f"{n} {state}" for state, n in sorted(counts.items()))
     return (
         f"nothing selected: none of the {len(entries)} cells of {spec.target} is left ({told}); "
-        f"`python -m matrix list --spec {spec.target}` shows the ids and reasons"
+        "`python -m matrix list` with the same --spec shows the ids and reasons"
     )
 
 

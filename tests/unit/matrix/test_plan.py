@@ -197,7 +197,7 @@ def test_globs_are_for_whole_ids() -> None:
 
 
 def test_a_selection_of_unsupported_cells_leaves_nothing() -> None:
-    with pytest.raises(NothingToRunError, match=r"unsupported.*python -m matrix list --spec cpu"):
+    with pytest.raises(NothingToRunError, match=r"unsupported.*python -m matrix list"):
         planned("cpu", select=("*graph*",))
 
 
