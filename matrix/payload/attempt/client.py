@@ -13,6 +13,8 @@ from attempt.sse import EventStream
 from attempt.step import Prompt
 
 MAX_BODY_BYTES = 64 << 20
+FAILURES = (asyncio.TimeoutError, aiohttp.ClientError, OSError, ValueError)  # two things in Python 3.10
+"""What a request may end in that is the server's doing."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -94,7 +96,7 @@ class Client:
             limit = aiohttp.ClientTimeout(total=limit_s)
             async with self._session.request(method, self._url + path, timeout=limit) as response:
                 return response.status, await _body(response)
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
+        except FAILURES:
             return None
 
     async def generate(self, request: Request, prompt: Prompt, max_new_tokens: int, *, margins: bool) -> bool:
@@ -107,7 +109,7 @@ class Client:
             await self._exchange(request, reply, _question(prompt, max_new_tokens, margins=margins))
             reply.close()
             return True
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as problem:
+        except FAILURES as problem:
             request.error = storable(f"{type(problem).__name__}: {str(problem)[:200]}")
             return False
         finally:

@@ -108,6 +108,24 @@ def test_the_catalogue_is_complete():
     assert all(f'"{name}"' in source for name in names)
 
 
+def test_the_guide_has_the_whole_catalogue():
+    guide = (Path(arguments.__file__).parents[3] / "docs" / "simulated-engine.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.*?) \| (.*?) \|", guide, re.MULTILINE)
+    document = json.loads(faults.CATALOGUE.read_text())
+    assert rows == [
+        (entry["name"], entry["meaning"], "" if entry["number"] is None else f"{entry['number']}, {entry['unit']}")
+        for entry in document["faults"]
+    ]
+
+
+def test_the_example_of_the_guide_is_a_script(tmp_path):
+    guide = (Path(arguments.__file__).parents[3] / "docs" / "simulated-engine.md").read_text()
+    (example,) = re.findall(r"```json\n(.*?)```", guide, re.DOTALL)
+    schemas.validate(json.loads(example), "simulation", "the guide")
+    (tmp_path / "script.json").write_text(example)
+    assert faults_of(tmp_path / "script.json", cell="sim-b8t4") == {}
+
+
 def test_faults_of_the_cpu_engine_have_the_same_names_and_numbers():
     specification = importlib.util.spec_from_file_location("plugin_faults", PLUGIN)
     assert specification is not None
