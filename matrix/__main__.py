@@ -6,7 +6,11 @@ if sys.version_info < (3, 11):  # noqa: UP036 - said in one line, before an impo
     print("graphrepro needs Python 3.11 or newer; this is " + sys.version.split()[0], file=sys.stderr)  # noqa: T201
     raise SystemExit(4)
 
-from matrix.cli import main
+try:
+    from matrix.cli import main
+except KeyboardInterrupt:
+    print("matrix: interrupted", file=sys.stderr)  # noqa: T201
+    raise SystemExit(130) from None
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -93,8 +93,10 @@ def _judge(result: Result, reference_unstable: bool) -> tuple[VerdictName, tuple
         kind = result.diagnosis.kind if result.diagnosis else "no_diagnosis"
         reasons = (result.outcome,) if kind in {"unknown", "no_diagnosis", "ok"} else (result.outcome, kind)
         return _FROM_OUTCOME[result.outcome], reasons, f"{result.outcome}: {result.outcome_detail}"
-    unproven = _unproven(result)
     failed = [check for check in result.checks if check.state == "fail"]
+    # A server that brought no answers ran no pass that could prove anything: that it failed does not depend on it.
+    mute = any(check.check == "launch" for check in failed)
+    unproven = _unproven(result, contradicted_only=mute)
     if unproven:
         also = _codes(failed)
         return "inconclusive", ("configuration_not_proven", *also), "; ".join(unproven)
@@ -133,13 +135,14 @@ def _details(checks: Sequence[CheckResult]) -> str:
     return "; ".join(check.detail for check in checks)
 
 
-def _unproven(result: Result) -> list[str]:
+def _unproven(result: Result, *, contradicted_only: bool) -> list[str]:
     return [
         f"{proof.fact}: expected {proof.expected}, {proof.source} says {proof.observed}"
         if proof.state == "contradicted"
         else f"{proof.fact}: expected {proof.expected}, not provable from {proof.source}"
         for proof in result.proof
-        if proof.state == "contradicted" or (proof.state == "unknown" and proof.fact in MUST_BE_PROVEN)
+        if proof.state == "contradicted"
+        or (proof.state == "unknown" and proof.fact in MUST_BE_PROVEN and not contradicted_only)
     ]
 
 

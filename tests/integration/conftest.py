@@ -1,0 +1,127 @@
+"""`python -m matrix` as a user starts it, on the simulated engine in small."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+SPEC = Path(__file__).with_name("small.toml")
+LONGEST_S = 60.0
+"""How long anything is waited for before the wait fails."""
+
+
+@dataclass
+class Harness:
+    """Starts the harness in a world of its own: HOME and TMPDIR are folders of the test, and since every process of an
+    attempt inherits HOME, its processes are found by it."""
+
+    folder: Path
+    spec: Path = SPEC
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.results, self.home, self.temporary = (self.folder / name for name in ("results", "home", "tmp"))
+        for path in (self.results, self.home, self.temporary):
+            path.mkdir()
+
+    def command(self, *options: str, results: Path | None = None) -> list[str]:
+        where = ("--spec", str(self.spec), "--results", str(results or self.results))
+        return [sys.executable, "-m", "matrix", "run", *where, *options]
+
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        ours = {"HOME": str(self.home), "TMPDIR": str(self.temporary), "PYTHONSAFEPATH": "1"}
+        return {**os.environ, **ours, **(more or {})}
+
+    def start(self, *options: str, results: Path | None = None, **more: Any) -> subprocess.Popen[str]:
+        """In a session of its own, stdout and stderr in pipes unless told otherwise."""
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "start_new_session": True, **more}
+        command = self.command(*options, results=results)
+        process = subprocess.Popen(command, cwd=self.folder, env=self.environment(), text=True, **streams)
+        self.started.append(process)
+        return process
+
+    def run(self, *options: str, results: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """To its end."""
+        process = self.start(*options, results=results)
+        out, err = process.communicate(timeout=4 * LONGEST_S)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def runs(self) -> list[Path]:
+        """Run directories, the oldest first."""
+        return sorted(path.parent for path in self.results.glob("*/*/run.json"))
+
+    def records(self, name: str, run: Path | None = None) -> dict[tuple[str, int], dict[str, Any]]:
+        """(cell, attempt) -> that record, of a run or else the only one."""
+        (found,) = [run] if run else self.runs()
+        return {
+            (path.parent.parent.name, int(path.parent.name)): json.loads(path.read_bytes())
+            for path in found.glob(f"cells/*/*/{name}.json")
+        }
+
+    def bytes_of_results(self) -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in self.results.glob("*/*/cells/*/*/result.json")}
+
+    def processes(self) -> list[psutil.Process]:
+        """Everything that was started here and lives, the harness included."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.status() != psutil.STATUS_ZOMBIE and process.environ().get("HOME") == str(self.home):
+                    found.append(process)
+        return found
+
+    def assert_nothing_left(self) -> None:
+        """No process and no scratch folder, after the harness has ended."""
+        assert self.processes() == []
+        assert list(self.temporary.iterdir()) == []
+
+    def events(self) -> list[dict[str, Any]]:
+        """The timeline of the attempt in flight; empty if there is none."""
+        for attempt in self.results.glob("*/*/cells/*/*"):
+            timeline = attempt / "evidence" / "timeline.jsonl"
+            if timeline.exists() and not (attempt / "result.json").exists():
+                lines = timeline.read_bytes().splitlines(keepends=True)
+                return [json.loads(line) for line in lines if line.endswith(b"\n")]
+        return []
+
+    def until_event(self, event: str, **fields: str) -> None:
+        """Waits until the attempt in flight has had this event."""
+        wanted = {"event": event, **fields}
+        until(lambda: any(wanted.items() <= entry.items() for entry in self.events()), f"no {wanted}")
+
+
+def until(holds: Callable[[], object], otherwise: str) -> None:
+    """Waits until it holds; fails with these words if it never does."""
+    end = time.monotonic() + LONGEST_S
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError(otherwise)
+        time.sleep(0.01)
+
+
+@pytest.fixture(name="until")
+def _until() -> Callable[[Callable[[], object], str], None]:
+    return until
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    ours = Harness(tmp_path)
+    yield ours
+    for process in ours.started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.communicate()
+    for left in ours.processes():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            left.kill()
