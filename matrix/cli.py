@@ -12,6 +12,7 @@ from typing import NoReturn, cast, get_args
 from matrix.arguments import EngineChoice
 from matrix.engines.overlay import load_overlay
 from matrix.faults import parse_inject
+from matrix.host.cli import add_pause, add_restore, production_from
 from matrix.plan import PlanOptions, list_cells, make_plan
 from matrix.spec import Spec, load_spec
 from repro import codec
@@ -19,6 +20,16 @@ from repro.errors import GraphreproError, SpecError, UnavailableError
 from repro.model import Depth, Tier
 
 Command = Callable[[argparse.Namespace], int]
+
+STAGES = (
+    "read the spec",
+    "expand its cells",
+    "plan: select, resolve argv, add the reference arms",
+    "run each launch as an attempt of its own",
+    "collect its evidence, judge its checks: result.json",
+    "derive verdicts: verdict.json",
+)
+"""What `run` does, in order. `list` stops after the second stage, `plan` after the third."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -116,6 +127,7 @@ def run_command(options: argparse.Namespace) -> int:
         progress=progress_on(sys.stderr),
         tool_version=own_version(),
         free_port=_free_port,
+        production=production_from(options, plan.forecast),
     )
     finished = execute(job, options.results, outside)
     cells = summary.cell_verdicts(finished.verdicts)
@@ -181,7 +193,9 @@ def _demand_free(port: int) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m matrix",
-        description="Plan and execute the matrix of draft budget x graph mode x NVLS for one target.",
+        description="Plan and execute the matrix of draft budget x graph mode x NVLS for one target. Stages: "
+        + "; ".join(f"{number}. {stage}" for number, stage in enumerate(STAGES, start=1))
+        + ".",
         epilog="exit status: 0 all pass, 1 something failed or is corrupt, 2 bad spec or arguments, 3 nothing to run, "
         "4 engine environment, port or runtime unavailable, 5 a record is invalid, 7 something stayed open, "
         "130 interrupted",
@@ -201,10 +215,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_spec(running)
     _add_plan(running)
     _add_run(running)
+    add_pause(running)
     running.set_defaults(command=run_command)
     cleaning = commands.add_parser("clean", help="end what dead runs left behind", allow_abbrev=False)
     cleaning.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
     cleaning.set_defaults(command=clean_command)
+    add_restore(commands)
     return parser
 
 
