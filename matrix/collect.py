@@ -148,7 +148,8 @@ def _failure(
         outcome = "hung"
     if outcome == "refused" and phase not in {"launch", "weights_load"}:
         outcome = "crashed"
-    said = diagnosis.evidence[0].text if diagnosis.evidence else f"exit status {status}"
+    silent = "the log does not say why" if status is None else f"exit status {status}"
+    said = diagnosis.evidence[0].text if diagnosis.evidence else silent
     during = f"hung in {phase} ({limit.detail})" if limit is not None else f"ended in {phase}"
     return outcome, f"{during}: {diagnosis.kind}: {said.strip()[:200]}", status, diagnosis
 

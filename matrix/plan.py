@@ -312,4 +312,4 @@ def _limits_s(limits: Sequence[PhaseLimit]) -> float:
 
 
 def _checks_s(checks: Sequence[CheckPlan]) -> float:
-    return sum(check.limit_s for check in checks if check.applicable and check.prompts)
+    return sum(check.limit_s for check in checks if check.prompts)

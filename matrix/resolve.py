@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from matrix.engines.readiness import phase_marks
 from matrix.spec import Spec
 from repro.errors import SpecError
-from repro.model import PlanStep, Prompt, Step, StopLadder
+from repro.model import CheckPlan, PlanStep, Prompt, Step, StopLadder
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 STOP = StopLadder(term_s=20.0, kill_s=10.0)
@@ -39,13 +40,18 @@ def resolve_step(
         environment={name: _filled(text, values) for name, text in step.environment.items()},
         host="127.0.0.1",
         port=port,
-        checks=step.checks,
+        checks=tuple(_as_sent(check) for check in step.checks),
         prompts=prompts,
         limits=step.limits,
         marks=phase_marks(release),
         stop=STOP,
         planted=step.planted,
     )
+
+
+def _as_sent(check: CheckPlan) -> CheckPlan:
+    """A check that is not judged may send requests that others are judged by: to the attempt it is one like them."""
+    return replace(check, applicable=True, reason=None) if check.prompts else check
 
 
 def script_path(spec: Spec, placeholders: Mapping[str, str]) -> str:

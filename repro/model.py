@@ -110,7 +110,9 @@ class PlantedRule:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckPlan:
-    """One check of a step. A check that cannot apply has ``applicable`` False and says why; it is not executed.
+    """One check of a step. A check that cannot apply has ``applicable`` False and says why; it is not judged. In a plan
+    it may still have prompts, because other checks are judged by them; `step.json`, which only says what to send, calls
+    it applicable then.
 
     ``prompts`` 0 means that the check sends nothing of its own and is judged from the others' evidence (`acceptance`
     reads the requests of `lossless`). At concurrency c a check sends max(prompts, 2 c) requests when c > 1, going round
