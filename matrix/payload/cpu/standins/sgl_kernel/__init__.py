@@ -5,6 +5,11 @@ package, for SGLang calls some functions by keyword; every other name can be imp
 """
 
 from sgl_kernel import attention as attention  # registers the two attention operators
+from sgl_kernel import flash_attn as flash_attn  # modules that are not imported here would be answered by __getattr__
+from sgl_kernel import mamba as mamba
+from sgl_kernel import quantization as quantization
+from sgl_kernel import speculative as speculative
+from sgl_kernel import utils as utils
 from sgl_kernel._absent import absent_names
 from sgl_kernel.cache import assign_extend_cache_locs_cpu as assign_extend_cache_locs_cpu
 from sgl_kernel.cache import assign_req_to_token_pool_cpu as assign_req_to_token_pool_cpu
