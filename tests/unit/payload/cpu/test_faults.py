@@ -1,7 +1,6 @@
 """Fault names and numbers, where they are read from, and that the catalogue file says the same."""
 
 import json
-import os
 import re
 
 import pytest
@@ -106,7 +105,7 @@ def test_file_source_follows_its_file(tmp_path):
     def put(text):
         new = tmp_path / "new"
         new.write_text(text)
-        os.replace(new, path)
+        new.replace(path)
 
     put("nan:3")
     assert source.read() == source.read() == faults.Fault(name="nan", number=3)

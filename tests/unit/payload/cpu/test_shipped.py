@@ -1,5 +1,6 @@
 """What is shipped: the launch data, the lock, the model's files and what its training recorded."""
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -68,7 +69,7 @@ def test_prompts_keep_the_rule_they_were_chosen_by(training):
 def test_acceptance_rises_with_the_budget(training):
     predicted = training["predicted_tokens_per_step"]
     figures = [predicted[cell] for cell in ("b7t1", "b8t4", "b12t4", "b16t8", "b32t8")]
-    assert all(later - earlier > 0.1 for earlier, later in zip(figures, figures[1:], strict=False))
+    assert all(later - earlier > 0.1 for earlier, later in itertools.pairwise(figures))
 
 
 @pytest.mark.parametrize("name", LOCKS)
