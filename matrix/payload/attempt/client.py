@@ -113,6 +113,7 @@ class Client:
             request.error = storable(f"{type(problem).__name__}: {str(problem)[:200]}")
             return False
         finally:
+            reply.settle()
             request.take(reply)
             if reply.token_times and not margins:
                 request.first_token_s = reply.token_times[0][0]

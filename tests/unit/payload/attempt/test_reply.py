@@ -1,6 +1,7 @@
 """What is read from the answers of an engine, the recorded ones and odd ones."""
 
 import json
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,31 @@ def test_both_manners_of_streaming(counted, steps, data):
         incremental.append(incremental[-1])
     text = "".join(chr(97 + token) for token in whole)
     assert (take(*cumulative).ids, take(*cumulative).text) == (whole, text)
+    assert [count for _, count in take(*cumulative).token_times] == list(accumulate(map(len, steps)))
     if counted:  # without counts, ids that repeat the beginning cannot be told from it
         assert (take(*incremental).ids, take(*incremental).text) == (whole, text)
+
+
+def test_a_stream_that_is_cut_off_in_the_middle():
+    """Middle chunks are only glanced at, but the last one counts in full, whichever it turns out to be."""
+    reply = take(*(chunk(list(range(1, count + 1)), count) for count in range(1, 8)))
+    assert (reply.ids, reply.usage_tokens) == ([1, 2, 3, 4, 5, 6, 7], 7)
+    assert reply.error == "the reply ended early, after 7 tokens and without a finish reason"
+
+
+@pytest.mark.parametrize("text", ['"output_ids":[1,2,3,4,5,6]', '"finish_reason":null', '"error":', "[]"])
+def test_a_text_that_looks_like_a_reply(text):
+    def said(ids: list[int], finish: str | None = None) -> str:
+        return json.dumps(json.loads(chunk(ids, len(ids), finish)) | {"text": text})
+
+    reply = take(said([1]), said([1, 2]), said([1, 2, 3]), said([1, 2, 3, 4], "stop"))
+    assert (reply.error, reply.ids, reply.text) == (None, [1, 2, 3, 4], text)
+    assert [count for _, count in reply.token_times] == [1, 2, 3, 4]
+
+
+def test_an_error_in_the_middle():
+    reply = take(chunk([1], 1), chunk([1, 2], 2), '{"error": "boom"}', chunk([1, 2, 3], 3, "stop"))
+    assert (reply.error, reply.ids) == ("the engine answered an error: boom", [1, 2])
 
 
 def test_ids_ahead_of_the_count():

@@ -77,6 +77,16 @@ def test_certain_probabilities(script, probability):
     assert all(bool(faults_of(path, launch=launch)) is bool(probability) for launch in range(1, 50))
 
 
+def test_the_failing_region():
+    path = find("failing-region")
+    deaths = [bool(faults_of(path, cell="sim-b16t8-graph-nvls", launch=launch)) for launch in range(1, 101)]
+    assert 30 <= sum(deaths) <= 70
+    assert faults_of(path, cell="sim-b32t8-graph-nvls") == {"illegal-access": 40}
+    assert faults_of(path, cell="sim-b32t8-graph-nonvls") == {"garbled": 8}
+    for healthy in ("sim-b12t4-graph-nvls", "sim-b16t8-eager-nvls", "sim-b32t8-eager-nonvls", "sim-ar-graph-nvls"):
+        assert faults_of(path, cell=healthy) == {}
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"record": "plan", "schema_version": 1}', '{"record": "simulation", "schema_version": 1}']
 )
