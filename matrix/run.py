@@ -6,13 +6,14 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 from matrix.arguments import EngineChoice
 from matrix.collect import AttemptContext, came_to_its_end, collect, was_interrupted
 from matrix.evidence import read_evidence
+from matrix.host.production import NoProduction, Production
 from matrix.interrupts import Interrupts
 from matrix.judge.reference import Reference, reference_from
 from matrix.progress import Progress
@@ -41,6 +42,7 @@ class Outside:
     progress: Progress
     tool_version: str
     free_port: Callable[[], int]
+    production: Production = field(default_factory=NoProduction)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +80,7 @@ def execute(job: Job, results_root: Path, outside: Outside) -> Finished:
         held.enter_context(store.lock(directory.path))
         outside.runtime.reap_leftovers(label_prefix(directory.path))
         execution = _Execution(job, directory, outside, interrupts)
+        held.enter_context(outside.production.paused(_name(directory), lambda: interrupts.count))
         try:
             return execution.run_all()
         finally:
@@ -151,6 +154,7 @@ class _Execution:
             ended = handle.wait(POLL_S)
             if ended is not None:
                 return ended
+            self._outside.production.hold()
             if self._interrupts.count > asked:
                 asked = self._interrupts.count
                 if asked == 1:
