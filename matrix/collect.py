@@ -1,7 +1,7 @@
 """Evidence -> result: what happened in an attempt. One of the few places where failures become outcomes."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matrix.engines.overlay import Overlay
 from matrix.engines.proof import prove
@@ -108,21 +108,55 @@ def _outcome(
 ) -> tuple[Outcome, str, int | None, Diagnosis | None]:
     """(outcome, detail, the launcher's exit status, diagnosis)."""
     timeline = evidence.timeline
-    if evidence.problems:
-        return "bad_evidence", "; ".join(evidence.problems)[:500], None, None
-    if not timeline:
-        return "runtime_error", f"the attempt program left no evidence: {ended.detail or ended.status}", None, None
+    unread = _unread(evidence, ended)
+    if unread is not None:
+        return *unread, None, None
     for entry in timeline:
         if entry.event in {"port-taken", "not-started"}:
             return "runtime_error", entry.detail or entry.event, None, None
     limit = next((entry for entry in timeline if entry.event == "phase-limit"), None)
     death = _death(timeline)
     if limit is not None or death is not None:
-        return _failure(evidence, phases, limit, death)
+        return _failure(evidence, phases, limit, death, ended)
     cut_off = _cut_off(timeline, ended)
     if cut_off is not None:
         return "killed", cut_off, None, None
     return "completed", "the server started, answered and stopped", _last_status(timeline), None
+
+
+def _unread(evidence: Evidence, ended: Ended) -> tuple[Outcome, str] | None:
+    """What is known without asking the evidence what happened: the runtime says so, or there is none to ask."""
+    outside = _from_outside(evidence, ended)
+    if outside is not None:
+        return outside, ended.detail
+    if evidence.problems:
+        return "bad_evidence", "; ".join(evidence.problems)[:500]
+    if not evidence.timeline:
+        return "runtime_error", f"the attempt program left no evidence: {ended.detail or ended.status}"
+    return None
+
+
+def _from_outside(evidence: Evidence, ended: Ended) -> Outcome | None:
+    """The outcome if the runtime decides it: where the evidence breaks off, or what ended it was not the engine."""
+    own_end = came_to_its_end(evidence)
+    if ended.reason is None or (own_end and not was_interrupted(evidence)):
+        return None  # what came after its end changes nothing
+    if ended.reason == "abandoned":
+        seen = any(entry.event == "phase-limit" for entry in evidence.timeline) or _death(evidence.timeline) is not None
+        return None if seen else "hung"
+    if ended.reason == "oom":
+        return None if own_end else "oom"
+    return ended.reason
+
+
+def _host_oom(diagnosis: Diagnosis) -> Diagnosis:
+    """The kernel killed for want of memory, which an engine's own log cannot know."""
+    return replace(
+        diagnosis,
+        kind="host_oom_kill",
+        signature=replace(diagnosis.signature, kind="host_oom_kill"),
+        next_step="give the container more memory, or let the engine hold less in it",
+    )
 
 
 def _cut_off(timeline: tuple[TimelineEntry, ...], ended: Ended) -> str | None:
@@ -135,7 +169,11 @@ def _cut_off(timeline: tuple[TimelineEntry, ...], ended: Ended) -> str | None:
 
 
 def _failure(
-    evidence: Evidence, phases: tuple[PhaseTiming, ...], limit: TimelineEntry | None, death: TimelineEntry | None
+    evidence: Evidence,
+    phases: tuple[PhaseTiming, ...],
+    limit: TimelineEntry | None,
+    death: TimelineEntry | None,
+    ended: Ended,
 ) -> tuple[Outcome, str, int | None, Diagnosis]:
     events, _ = diagnose.read_log(evidence.log, name="evidence/server.log")
     phase: Phase = next((p.phase for p in reversed(phases) if p.phase != "shutdown"), "launch")
@@ -143,13 +181,16 @@ def _failure(
     diagnosis = diagnose.judge(
         events, exit_status=status, phase=phase, timed_out=limit is not None, unasked=death is not None
     )
+    if ended.reason == "oom" and diagnosis.role != "root":
+        diagnosis = _host_oom(diagnosis)
     outcome: Outcome = _BY_KIND.get(diagnosis.kind, "crashed")
-    if limit is not None and diagnosis.role != "root":
+    if limit is not None and diagnosis.role != "root" and outcome != "oom":
         outcome = "hung"
     if outcome == "refused" and phase not in {"launch", "weights_load"}:
         outcome = "crashed"
     silent = "the log does not say why" if status is None else f"exit status {status}"
     said = diagnosis.evidence[0].text if diagnosis.evidence else silent
+    said = ended.detail if diagnosis.kind == "host_oom_kill" and ended.reason == "oom" else said
     during = f"hung in {phase} ({limit.detail})" if limit is not None else f"ended in {phase}"
     return outcome, f"{during}: {diagnosis.kind}: {said.strip()[:200]}", status, diagnosis
 

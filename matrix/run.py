@@ -25,10 +25,12 @@ from matrix.timeline import current_phase
 from repro import canonical, codec, store
 from repro.atomic import unwritable
 from repro.errors import InterruptedRunError, RecordError
-from repro.model import Fact, Plan, PlantedRule, Prompt, Result, Run, Verdict
+from repro.model import Fact, Plan, PlanStep, PlantedRule, Prompt, Result, Run, Verdict
 from repro.verdict import run_verdicts
 
 POLL_S = 0.1
+OVERTIME_S = 120.0
+"""What an attempt may take beyond its limits: to collect evidence, and for its processes to die."""
 ROOM_BYTES = 64 << 10
 """With less free space than this, a disk counts as full: the least that an attempt's evidence takes."""
 
@@ -142,9 +144,11 @@ class _Execution:
             release=self._job.engines.release(self._job.spec, step.coordinates),
         )
         label = f"{label_prefix(self._directory.path)}/{step.cell}/{number}"
-        resolved = replace(resolved, environment={**resolved.environment, "GRAPHREPRO_LABEL": label})
+        runtimes = self._outside.runtime.environment(step.image)
+        resolved = replace(resolved, environment={**runtimes, **resolved.environment, "GRAPHREPRO_LABEL": label})
         store.write_record(attempt_dir / "step.json", resolved)
-        with self._outside.runtime.start(AttemptOrder(directory=attempt_dir, label=label)) as handle:
+        order = AttemptOrder(directory=attempt_dir, label=label, image=step.image, limit_s=worst_s(step))
+        with self._outside.runtime.start(order) as handle:
             ended = self._watch(handle, attempt_dir)
         self._keep(launch, number, attempt_dir, ended)
 
@@ -166,7 +170,8 @@ class _Execution:
 
     def _keep(self, launch: Launch, number: int, attempt_dir: Path, ended: Ended) -> None:
         evidence = read_evidence(attempt_dir)
-        if was_interrupted(evidence) or (self._interrupts.count and not came_to_its_end(evidence)):
+        ours = ended.reason is None  # what else interrupted it is an outcome, and the run goes on
+        if (was_interrupted(evidence) and ours) or (self._interrupts.count and not came_to_its_end(evidence)):
             raise self._interrupted()
         _demand_room(attempt_dir)  # what a full disk did to the attempt says nothing about the engine
         context = AttemptContext(
@@ -223,6 +228,14 @@ def _demand_room(directory: Path) -> None:
     """Raises UnavailableError if the disk is as good as full: then evidence is cut off, and servers die of it."""
     if shutil.disk_usage(directory).free < ROOM_BYTES:
         raise unwritable(directory, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+
+
+def worst_s(step: PlanStep) -> float:
+    """After how long an attempt has outlived all its own limits, the engine's grace after a hang included. Then it is
+    the runtime's to end it."""
+    phases = sum(limit.limit_s for limit in step.limits)
+    checks = sum(check.limit_s for check in step.checks if check.prompts)
+    return phases + checks + 2 * max((limit.limit_s for limit in step.limits), default=0.0) + OVERTIME_S
 
 
 def plan_digest(plan: Plan) -> str:

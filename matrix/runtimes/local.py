@@ -38,6 +38,10 @@ class LocalRuntime:
     def placeholders(self) -> Mapping[str, str]:
         return {"python": str(self.python), "payload": str(self.payload)}
 
+    def environment(self, image: str | None) -> Mapping[str, str]:
+        del image
+        return {}
+
     def reap_leftovers(self, prefix: str) -> int:
         """Kills processes whose label starts with the prefix. Only for a prefix whose owner is known to be dead."""
         return end_labelled(prefix)

@@ -4,23 +4,37 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptOrder:
-    """An attempt to start: ``directory`` holds `step.json`; ``label`` marks every process that the attempt starts."""
+    """An attempt to start: ``directory`` holds `step.json`; ``label`` marks every process that the attempt starts.
+
+    ``image`` is the step's image digest, None for an environment on the host. ``limit_s`` is after how long the runtime
+    ends the attempt from outside: longer than the attempt program's own limits together, or None for never.
+    """
 
     directory: Path
     label: str
+    image: str | None = None
+    limit_s: float | None = None
+
+
+EndReason: TypeAlias = Literal["oom", "killed", "runtime_error", "lost", "abandoned"]
+"""What a runtime knows of an end that the attempt program cannot know: a process of the attempt was killed for want of
+memory; somebody else stopped or killed the attempt; the runtime itself failed; contact to it was lost for good; the
+attempt could not be ended."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """How the attempt program ended. ``status`` is its exit status, negative for a signal; None if it was abandoned."""
+    """How the attempt program ended. ``status`` is its exit status, negative for a signal; None if it was abandoned or
+    never began. ``reason`` is None for an end that the evidence explains, or that we asked for."""
 
     status: int | None
     detail: str
+    reason: EndReason | None = None
 
 
 class Handle(Protocol):
@@ -48,6 +62,9 @@ class Runtime(Protocol):
 
     def placeholders(self) -> Mapping[str, str]:
         """Values of ``{python}`` and ``{payload}`` as they are seen where the attempt runs."""
+
+    def environment(self, image: str | None) -> Mapping[str, str]:
+        """What the runtime adds to a server's environment, such as the image's own variables; a step's go before."""
 
     def reap_leftovers(self, prefix: str) -> int:
         """End what a dead harness left behind: everything labelled with the prefix. Returns how many were ended."""

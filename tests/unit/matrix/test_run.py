@@ -64,6 +64,9 @@ class PlayingRuntime:
     def placeholders(self) -> Mapping[str, str]:
         return {"python": "/python", "payload": "/payload"}
 
+    def environment(self, image: str | None) -> Mapping[str, str]:
+        return {}
+
     def reap_leftovers(self, prefix: str) -> int:
         self.reaped.append(prefix)
         return 0
