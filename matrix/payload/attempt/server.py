@@ -30,16 +30,18 @@ class Server:
     async def _follow(self) -> None:
         reader, writer = await asyncio.open_connection(sock=self._control)
         gone = False
-        while line := await reader.readline():
-            message = json.loads(line)
-            gone = gone or message["event"] == "gone"
-            self._take(message)
-        if not gone:
-            # The guardian itself was killed. We are a subreaper too, so what it held is now ours to end.
-            self.left, _ = processes.kill_descendants(os.getpid(), 10.0)
-            self._timeline.append("signal-sent", detail="SIGKILL to all: the guardian is gone")
-            self._end(None)
-        writer.close()
+        try:
+            while line := await reader.readline():
+                message = json.loads(line)
+                gone = gone or message["event"] == "gone"
+                self._take(message)
+            if not gone:
+                # The guardian itself was killed. We are a subreaper too, so what it held is now ours to end.
+                self.left, _ = processes.kill_descendants(os.getpid(), 10.0)
+                self._timeline.append("signal-sent", detail="SIGKILL to all: the guardian is gone")
+        finally:
+            self._end(self.status)  # nobody may wait for it any more, not even when the disk is full
+            writer.close()
 
     def _take(self, message: dict[str, Any]) -> None:
         event, detail = message["event"], message["detail"]
