@@ -144,6 +144,13 @@ def kill_test(session: nox.Session) -> None:
     session.run("python", "tests/integration/kill_at_random.py", *(session.posargs or ["--kills", "20"]))
 
 
+@nox.session(name="faults-cpu", venv_location=HARNESS, requires=["engine-cpu"])
+def faults_cpu(session: nox.Session) -> None:
+    """Every fault planted in the real server, and the verdict it has to get (about fifteen minutes)."""
+    harness(session)
+    session.run("python", "tests/engine/faults_cpu.py", "--engine-env", str(ENGINE), *session.posargs, **LONG)
+
+
 @nox.session(venv_location=HARNESS)
 def benchmarks(session: nox.Session) -> None:
     """Ratios measured side by side: the harness's overhead, and the time of a plan."""
