@@ -3,12 +3,15 @@
 import dataclasses
 import json
 import shutil
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from matrix.arguments import EngineChoice
 from matrix.collect import AttemptContext, collect, was_interrupted
@@ -519,3 +522,69 @@ def test_phases_without_their_ends(attempt: Attempt) -> None:
         ("serving", "interrupted", 2.0, None),
     ]
     assert phase_timings(()) == ()
+
+
+# --- any evidence at all ----------------------------------------------------------------------------------------------
+
+EVENTS = (
+    "attempt-begun",
+    "server-started",
+    "phase-begun",
+    "phase-ended",
+    "phase-limit",
+    "check-begun",
+    "check-ended",
+    "server-exited",
+    "signal-sent",
+    "port-taken",
+    "not-started",
+    "attempt-ended",
+)
+PHASES = (None, "launch", "weights_load", "graph_capture", "warmup", "serving", "shutdown")
+lines = st.tuples(st.sampled_from(EVENTS), st.sampled_from(PHASES), st.sampled_from([None, 0, 1, -9, -15]), st.text())
+tokens = st.lists(st.integers(-1, 9), max_size=4).map(tuple)
+numbers_or_none = st.none() | st.integers(0, 10**6)
+answers = st.builds(
+    answer,
+    st.sampled_from(["p1", "p2", "elsewhere"]),
+    tokens,
+    concurrency=st.integers(1, 5),
+    error=st.none() | st.text(min_size=1),
+    verify_calls=numbers_or_none,
+    usage_tokens=numbers_or_none,
+    accept_histogram=st.none() | st.lists(st.integers(0, 9), max_size=30),
+    margins=st.none() | st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=5),
+    begun_s=st.floats(0, 1e6),
+    ended_s=st.floats(0, 1e6),
+    first_token_s=st.none() | st.floats(0, 1e6),
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    timeline=st.lists(lines, max_size=12),
+    log=st.binary(max_size=200),
+    replies=st.lists(answers, max_size=6),
+    complete=st.booleans(),
+    raw=st.binary(max_size=60),
+)
+def test_whatever_lies_there_there_is_a_valid_result_and_a_verdict(
+    collected: Collected,
+    timeline: list[tuple[str, str | None, int | None, str]],
+    log: bytes,
+    replies: list[dict[str, Any]],
+    complete: bool,
+    raw: bytes,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        attempt = Attempt(Path(folder) / "1").log(log)
+        for event, phase, status, detail in timeline:
+            attempt.event(event, phase=phase, status=status, detail=detail)
+        because = None if complete else "cut off"
+        for name in ("lossless", "throughput"):
+            attempt.check(name, *replies, complete=complete, stopped_because=because)
+        for name in ("server_info.json", "metrics.txt"):
+            (attempt.evidence / name).write_bytes(raw)
+        result = collected(attempt)
+        verdict(result)
+        assert (result.outcome == "completed") <= {"attempt-ended", "server-exited"}.issubset({e for e, *_ in timeline})

@@ -1,0 +1,6 @@
+"""For all tests. None of them fails for being slow: the machines that run them share their cores."""
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("shared-cores", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared-cores")
