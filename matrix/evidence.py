@@ -104,7 +104,12 @@ def evidence_files(directory: Path) -> tuple[EvidenceFile, ...]:
 def phase_timings(timeline: tuple[TimelineEntry, ...]) -> tuple[PhaseTiming, ...]:
     """The phases that began, with how each ended. A phase that nothing ended was interrupted."""
     timings: list[PhaseTiming] = []
-    states = {"phase-ended": "completed", "phase-limit": "timed_out", "server-exited": "failed"}
+    states = {
+        "phase-ended": "completed",
+        "phase-limit": "timed_out",
+        "server-exited": "failed",
+        "interrupted": "interrupted",
+    }
     open_phase: tuple[Phase, float] | None = None
     for entry in timeline:
         if entry.event == "phase-begun" and entry.phase is not None:

@@ -1,4 +1,4 @@
-"""The whole way on the real SGLang server: one run with a healthy chain and a planted fault in each tree, and its report.
+"""The whole way on the real SGLang server: one run with a healthy chain and a fault in each tree, and its report.
 
 `nox -s faults-cpu` plants all the faults; here is one of each kind.
 """
