@@ -1,6 +1,7 @@
 """The command line of `python -m matrix`. Only here are arguments and the environment read, and things printed."""
 
 import argparse
+import io
 import json
 import socket
 import sys
@@ -39,6 +40,8 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: list[str]) -> int:
     """The exit status: see `python -m matrix --help`."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 is no reason to fail
     try:
         options = _parser().parse_args(arguments)
         return cast("Command", options.command)(options)
@@ -51,6 +54,12 @@ def main(arguments: list[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 1
+    except OSError as problem:  # such as a full disk behind stdout
+        place = f"{problem.filename}: " if problem.filename else ""
+        _tell(
+            f"matrix: {_on_one_line(f'{place}{problem.strerror or problem}')}: make room or correct it, and try again"
+        )
+        return UnavailableError.exit_code
 
 
 def list_command(options: argparse.Namespace) -> int:
@@ -283,11 +292,11 @@ def _on_one_line(text: str) -> str:
 
 
 def _print(text: str) -> None:
-    print(text)
+    print(text, flush=True)
 
 
 def _print_json(document: Mapping[str, object]) -> None:
-    print(json.dumps(document, indent=2, ensure_ascii=False))
+    _print(json.dumps(document, indent=2))
 
 
 def _tell(text: str) -> None:

@@ -377,3 +377,24 @@ def test_the_command_itself_ends_with_one_line_and_its_status(arguments: tuple[s
     assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("matrix: ")
+
+
+def test_a_full_disk_behind_stdout() -> None:
+    with Path("/dev/full").open("w") as full:
+        words = [sys.executable, "-m", "matrix", "plan", "--spec", "sim", "--json"]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, cwd="/", timeout=60, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1)
+    assert "No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("plan", "--help"), ("list", "--spec", "b300"), ("plan", "--spec", "cpu", "--json")]
+)
+def test_a_terminal_without_utf8(arguments: tuple[str, ...]) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    words = [sys.executable, "-m", "matrix", *arguments]
+    done = subprocess.run(words, capture_output=True, cwd="/", timeout=60, check=False, env=environment)
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    if "--json" in arguments:
+        assert json.loads(done.stdout)["record"] == "plan"
