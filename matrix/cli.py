@@ -14,6 +14,7 @@ from matrix.arguments import EngineChoice
 from matrix.engines.overlay import load_overlay
 from matrix.faults import parse_inject
 from matrix.host.cli import add_pause, add_restore, production_from
+from matrix.images.commands import add_images_commands
 from matrix.plan import PlanOptions, list_cells, make_plan
 from matrix.spec import Spec, load_spec
 from repro import codec
@@ -107,7 +108,7 @@ def run_command(options: argparse.Namespace) -> int:
     from matrix.model_facts import declared_facts
     from matrix.progress import progress_on
     from matrix.promptset import load_prompts, payload_dir
-    from matrix.resolve import STOP
+    from matrix.resolve import stop_ladder
     from matrix.run import Job, Outside, execute
     from matrix.runtimes.local import LocalRuntime
 
@@ -117,7 +118,8 @@ def run_command(options: argparse.Namespace) -> int:
     python = engine_python(spec, options.engine_env)
     port = options.port if options.port is not None else spec.deployment.port
     _demand_free(port)
-    shutdown_s = spec.limits["shutdown"] + STOP.term_s + STOP.kill_s + 10
+    stop = stop_ladder(spec)
+    shutdown_s = spec.limits["shutdown"] + stop.term_s + stop.kill_s + 10
     deployment = engines.deployment(spec)
     job = Job(
         spec=spec,
@@ -230,6 +232,7 @@ def _parser() -> argparse.ArgumentParser:
     cleaning.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
     cleaning.set_defaults(command=clean_command)
     add_restore(commands)
+    add_images_commands(commands)
     return parser
 
 
