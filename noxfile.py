@@ -63,6 +63,8 @@ def tests(session: nox.Session) -> None:
     harness(session, "test")
     environment = {"GRAPHREPRO_ENGINE_ENV": str(ENGINE.absolute())} if (ENGINE / "bin" / "python").exists() else {}
     session.run("python", "-m", "pytest", *session.posargs, env=environment)
+    if environment and not session.posargs:  # what needs torch runs where torch is
+        session.run(str(ENGINE / "bin" / "python"), "-m", "pytest", "tests/engine", external=True)
 
 
 @nox.session(venv_location=HARNESS)
@@ -148,7 +150,7 @@ def kill_test(session: nox.Session) -> None:
 def faults_cpu(session: nox.Session) -> None:
     """Every fault planted in the real server, and the verdict it has to get (about fifteen minutes)."""
     harness(session)
-    session.run("python", "tests/engine/faults_cpu.py", "--engine-env", str(ENGINE), *session.posargs, **LONG)
+    session.run("python", "tests/integration/faults_cpu.py", "--engine-env", str(ENGINE), *session.posargs, **LONG)
 
 
 @nox.session(venv_location=HARNESS)

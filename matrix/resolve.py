@@ -11,8 +11,7 @@ from repro.errors import SpecError
 from repro.model import CheckPlan, PlanStep, Prompt, Step, StopLadder
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
-STOP = StopLadder(term_s=20.0, kill_s=10.0)
-"""A healthy SGLang drains within a few seconds of SIGTERM; what is left then is killed."""
+_TERM_S, _KILL_S = 20.0, 10.0
 
 
 def resolve_step(
@@ -44,7 +43,7 @@ def resolve_step(
         prompts=prompts,
         limits=step.limits,
         marks=phase_marks(release),
-        stop=STOP,
+        stop=stop_ladder(spec),
         planted=step.planted,
     )
 
@@ -52,6 +51,11 @@ def resolve_step(
 def _as_sent(check: CheckPlan) -> CheckPlan:
     """A check that is not judged may send requests that others are judged by: to the attempt it is one like them."""
     return replace(check, applicable=True, reason=None) if check.prompts else check
+
+
+def stop_ladder(spec: Spec) -> StopLadder:
+    """A healthy SGLang drains and ends within seconds of SIGTERM; what is left then is killed."""
+    return StopLadder(term_s=float(spec.limits.get("stop", _TERM_S)), kill_s=_KILL_S)
 
 
 def script_path(spec: Spec, placeholders: Mapping[str, str]) -> str:

@@ -51,7 +51,7 @@ class LocalRuntime:
         owner_read, owner_write = os.pipe()
         log = order.directory / "attempt.log"
         command = [str(self.python), "-P", str(self.payload), "attempt", str(order.directory)]
-        environment = {**_inherited(), LABEL: order.label, OWNER_FD: str(owner_read)}
+        environment = {**_inherited(self.python.parent), LABEL: order.label, OWNER_FD: str(owner_read)}
         try:
             with log.open("ab") as output:
                 process = subprocess.Popen(
@@ -137,8 +137,9 @@ def labelled(prefix: str) -> Iterator[psutil.Process]:
                 yield process
 
 
-def _inherited() -> dict[str, str]:
-    """What an attempt inherits of our environment: where programs and libraries are, and nothing that steers an engine
-    or names a user's secrets."""
-    kept = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "TZ")
-    return {name: os.environ[name] for name in kept if name in os.environ}
+def _inherited(programs: Path) -> dict[str, str]:
+    """What an attempt inherits of our environment: where programs and libraries are, with those of the engine's own
+    environment first; and nothing that steers an engine or holds a user's secrets."""
+    kept = ("HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "TZ")
+    found = {name: os.environ[name] for name in kept if name in os.environ}
+    return {**found, "PATH": os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)])}

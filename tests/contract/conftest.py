@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 
 import matrix
+from matrix.arguments import EngineChoice
+from matrix.cell import make_cell
+from matrix.spec import load_spec
 
 REPOSITORY = Path(matrix.__file__).parents[1]
 PAYLOAD = Path(matrix.__file__).parent / "payload"
@@ -121,17 +124,18 @@ def real(port: int) -> tuple[list[str], dict[str, str]]:
         if named:
             pytest.fail(f"GRAPHREPRO_ENGINE_ENV is {named}, but there is no {python}")
         pytest.skip("no engine environment: nox -s engine-cpu makes it")
-    cpu = PAYLOAD / "cpu"
-    launch = json.loads((cpu / "launch.json").read_text())
+    spec = load_spec("cpu")
+    cell = make_cell("b16t8", graph="eager", nvls="nonvls", defaults=spec.cell_defaults)
+    launch = EngineChoice().resolve(spec, cell)
+    values = {"{python}": str(python), "{payload}": str(PAYLOAD), "{port}": str(port)}
 
     def filled(text: str) -> str:
-        return text.replace("{payload}", str(cpu)).replace("{model}", str(cpu / "model"))
+        for placeholder, value in values.items():
+            text = text.replace(placeholder, value)
+        return text
 
-    argv = [str(python), "-m", "sglang.launch_server", "--host", "127.0.0.1", "--port", str(port), *TREE]
-    for option, value in launch["options"].items():
-        argv += [option] if value is True else [option, filled(value)]
-    environment = {"PATH": os.defpath, "HOME": os.environ.get("HOME", "/"), **launch["environment"]}
-    return argv, {name: filled(value) for name, value in environment.items()}
+    environment = {"PATH": os.defpath, "HOME": os.environ.get("HOME", "/"), **launch.environment}
+    return [filled(word) for word in launch.argv], {name: filled(value) for name, value in environment.items()}
 
 
 def held_out_prompts() -> list[list[int]]:

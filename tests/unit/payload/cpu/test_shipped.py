@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from matrix.spec import load_spec
+
 CONTAINER = Path(__file__).resolve().parents[4] / "containers" / "cpu"
 LOCKS = ("requirements.txt", "test-requirements.txt")
 
@@ -16,21 +18,10 @@ def training(payload):
     return json.loads((payload / "model" / "training.json").read_text())
 
 
-def test_launch_data_has_only_known_placeholders(payload):
-    launch = json.loads((payload / "launch.json").read_text())
-    assert launch.keys() == {"environment", "options"}
-    values = [*launch["environment"].values(), *launch["options"].values()]
-    for value in values:
-        assert value is True or isinstance(value, str)
-    found = {name for value in values if value is not True for name in re.findall(r"\{(\w+)\}", value)}
-    assert found == {"payload", "model"}
-    assert all(option.startswith("--") for option in launch["options"])
-
-
 def test_python_path_entries_exist(payload):
-    path = json.loads((payload / "launch.json").read_text())["environment"]["PYTHONPATH"]
+    path = load_spec("cpu").deployment.environment["PYTHONPATH"]
     for entry in path.split(":"):
-        assert Path(entry.format(payload=payload)).is_dir()
+        assert Path(entry.format(payload=payload.parent)).is_dir()
 
 
 def test_entry_point_names_a_function(payload):
