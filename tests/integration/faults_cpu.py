@@ -1,6 +1,7 @@
 """Every fault that can be planted in the CPU engine, each in its own launch, and the verdict that it has to get.
 
-Stand-alone: `python tests/integration/faults_cpu.py --engine-env DIR` (nox -s faults-cpu). Prints a table; exit 1 on a miss.
+Stand-alone: `python tests/integration/faults_cpu.py --engine-env DIR` (nox -s faults-cpu).
+Prints a table; exit 1 on a miss.
 """
 
 import argparse
