@@ -3,9 +3,11 @@
 import argparse
 import io
 import json
+import os
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn, cast, get_args
@@ -16,6 +18,7 @@ from matrix.faults import parse_inject
 from matrix.host.cli import add_pause, add_restore, production_from
 from matrix.images.commands import add_images_commands
 from matrix.plan import PlanOptions, list_cells, make_plan
+from matrix.runtimes.choice import add_runtime_options, choose_runtime
 from matrix.spec import Spec, load_spec
 from repro import codec
 from repro.errors import GraphreproError, SpecError, UnavailableError
@@ -104,36 +107,44 @@ def plan_command(options: argparse.Namespace) -> int:
 
 def run_command(options: argparse.Namespace) -> int:
     from matrix import summary
-    from matrix.environments import engine_python, own_version
+    from matrix.environments import own_version
     from matrix.model_facts import declared_facts
     from matrix.progress import progress_on
     from matrix.promptset import load_prompts, payload_dir
     from matrix.resolve import stop_ladder
     from matrix.run import Job, Outside, execute
-    from matrix.runtimes.local import LocalRuntime
 
     spec, engines = load_spec(options.spec), _engines(options)
     plan_options = _plan_options(options, spec)
     plan = make_plan(spec, plan_options, engines)
-    python = engine_python(spec, options.engine_env)
+    stop, deployment = stop_ladder(spec), engines.deployment(spec)
+    chosen = choose_runtime(
+        options,
+        spec,
+        deployment,
+        payload=payload_dir(),
+        grace_s=spec.limits["shutdown"] + stop.term_s + stop.kill_s + 10,
+        environment=os.environ,
+        say=_tell,
+    )
+    plan = replace(plan, steps=tuple(replace(step, image=chosen.image) for step in plan.steps))
     port = options.port if options.port is not None else spec.deployment.port
-    _demand_free(port)
-    stop = stop_ladder(spec)
-    shutdown_s = spec.limits["shutdown"] + stop.term_s + stop.kill_s + 10
-    deployment = engines.deployment(spec)
+    if not chosen.own_ports:
+        _demand_free(port)
     job = Job(
         spec=spec,
         plan=plan,
         prompts=load_prompts(spec.load.prompts, spec.load.count),
         planted=plan_options.planted,
         engines=engines,
-        declared=declared_facts(
-            spec, model=deployment.model, draft_model=deployment.draft_model, payload=payload_dir()
-        ),
+        declared={
+            **declared_facts(spec, model=deployment.model, draft_model=deployment.draft_model, payload=payload_dir()),
+            **chosen.declared,
+        },
         port=port,
     )
     outside = Outside(
-        runtime=LocalRuntime(python=python, payload=payload_dir(), grace_s=shutdown_s),
+        runtime=chosen.runtime,
         now=lambda: datetime.now(UTC),
         progress=progress_on(sys.stderr),
         tool_version=own_version(),
@@ -152,8 +163,13 @@ def run_command(options: argparse.Namespace) -> int:
 def clean_command(options: argparse.Namespace) -> int:
     from matrix.clean import clean
 
-    ended = clean(options.results)
-    _tell(f"{ended} processes of dead runs below {options.results} ended; results are kept")
+    done = clean(options.results, os.environ)
+    _tell(
+        f"{done.processes} processes, {done.containers} containers and {done.volumes} volumes of dead runs below "
+        f"{options.results} removed; results are kept"
+    )
+    if done.stuck:
+        raise UnavailableError(f"containers {', '.join(done.stuck)} cannot be removed: restart docker or the host")
     return 0
 
 
@@ -262,8 +278,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--runtime", choices=("local",), default="local")
-    parser.add_argument("--engine-env", type=Path, metavar="DIR", help="Python environment with the engine")
+    add_runtime_options(parser)
     parser.add_argument("--port", type=_port, metavar="N", help="port of the server; 0: a free one for each attempt")
 
 

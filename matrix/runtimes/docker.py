@@ -56,19 +56,11 @@ class DockerRuntime:
 
         One that cannot be removed keeps its GPUs, and no attempt gets those. Raises UnavailableError if no daemon
         answers."""
-        try:
-            found = self.daemon.patiently(lambda: self.daemon.labelled(prefix))
-        except DOCKER_ERRORS as error:
-            raise UnavailableError(f"docker: {problem_of(error)}") from None
-        for container in found:
-            try:
-                self.daemon.api.remove_container(container["Id"], force=True, v=True)
-            except docker.errors.NotFound:
-                continue
-            except DOCKER_ERRORS:
-                held = container["Labels"].get(GPUS_LABEL, "")
-                self.gpus.quarantine([gpu for gpu in held.split(",") if gpu], container["Names"][0].lstrip("/"))
-        return len(found)
+        found, stuck = self.daemon.remove_labelled(prefix)
+        for container in stuck:
+            held = container["Labels"].get(GPUS_LABEL, "")
+            self.gpus.quarantine([gpu for gpu in held.split(",") if gpu], container["Names"][0].lstrip("/"))
+        return found
 
     @contextmanager
     def start(self, order: AttemptOrder) -> Iterator[Handle]:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import docker
 import docker.errors
+from docker.utils import kwargs_from_env
 
 from matrix.runtimes.docker_container import LABEL
 from matrix.runtimes.docker_problems import DOCKER_ERRORS, no_contact, problem_of
@@ -49,6 +50,32 @@ class Daemon:
         except DOCKER_ERRORS:
             return False
 
+    def info(self) -> Mapping[str, Any]:
+        """What the daemon says of itself. Raises UnavailableError if it does not answer."""
+        try:
+            told: Mapping[str, Any] = self.patiently(self.api.info)
+        except DOCKER_ERRORS as error:
+            raise UnavailableError(f"docker: {problem_of(error)}") from None
+        return told
+
+    def remove_labelled(self, prefix: str) -> tuple[int, list[Mapping[str, Any]]]:
+        """Removes our containers with the prefix: (how many there were, those that could not be removed).
+
+        Raises UnavailableError if the daemon does not answer."""
+        try:
+            found = self.patiently(lambda: self.labelled(prefix))
+        except DOCKER_ERRORS as error:
+            raise UnavailableError(f"docker: {problem_of(error)}") from None
+        stuck = []
+        for container in found:
+            try:
+                self.api.remove_container(container["Id"], force=True, v=True)
+            except docker.errors.NotFound:
+                continue
+            except DOCKER_ERRORS:
+                stuck.append(container)
+        return len(found), stuck
+
     def labelled(self, prefix: str) -> list[Mapping[str, Any]]:
         """Our containers, running or not, whose label is the prefix, or starts with it and goes on with a slash."""
         listed: Sequence[Mapping[str, Any]] = self.api.containers(all=True, filters={"label": [LABEL]})
@@ -56,12 +83,14 @@ class Daemon:
         return [c for c in listed if (label := c["Labels"].get(LABEL, "")) == prefix or label.startswith(begin)]
 
 
-def connect(host: str | None = None, *, return_s: float = RETURN_S) -> Daemon:
-    """The daemon at ``host`` (as in DOCKER_HOST), or at docker's usual socket.
+def connect(environment: Mapping[str, str], *, return_s: float = RETURN_S) -> Daemon:
+    """The daemon that the variables DOCKER_HOST, DOCKER_TLS_VERIFY and DOCKER_CERT_PATH name, or the one at docker's
+    usual socket.
 
     Raises UnavailableError, with what to do, if none answers or it will not speak to this user.
     """
     try:
-        return Daemon(docker.APIClient(base_url=host, version="auto", timeout=CALL_S), return_s=return_s)
+        where = kwargs_from_env(environment=dict(environment))
+        return Daemon(docker.APIClient(version="auto", timeout=CALL_S, **where), return_s=return_s)
     except DOCKER_ERRORS as error:
         raise UnavailableError(f"docker: {problem_of(error)}") from None

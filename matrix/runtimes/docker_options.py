@@ -1,0 +1,163 @@
+"""The options of `run` that only the docker runtime knows, and the runtime they ask for."""
+
+import argparse
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from matrix.engines.deployment import Deployment
+from matrix.spec import Spec
+from repro.errors import SpecError
+from repro.model import Fact
+
+if TYPE_CHECKING:
+    from matrix.runtimes.docker import DockerRuntime
+    from matrix.runtimes.docker_container import ContainerSettings, GpuAccess
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_GPU_SHM_BYTES = 32 << 30
+"""As SGLang's documentation runs its image; memory is only taken as it is used."""
+_GPU_ULIMITS = {"memlock": -1, "stack": 64 << 20}
+"""NCCL pins memory; both are those of SGLang's documented command."""
+
+
+def add_docker_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("with --runtime docker")
+    group.add_argument("--image", metavar="DIGEST", help="repository@sha256:… or a local image's id")
+    group.add_argument("--allow-tag", action="store_true", help="take a tag as --image all the same (recorded)")
+    group.add_argument("--image-python", default="python3", metavar="P", help="the engine's Python in the image")
+    group.add_argument("--gpus", metavar="all|none|ID,…", help="default: all, or none where the spec has none")
+    group.add_argument("--gpu-access", choices=("auto", "runtime", "cdi"), default="auto", help="default: auto")
+    group.add_argument("--no-jit-cache", action="store_true", help="every attempt compiles its kernels anew (recorded)")
+    group.add_argument("--ipc", choices=("private", "host"), default="private", help="default: private")
+    group.add_argument("--shm-size", type=_size, metavar="SIZE", help="of /dev/shm; default: 32g with GPUs, else 1g")
+    group.add_argument("--memory", type=_size, metavar="SIZE", help="limit of a container; default: none")
+    group.add_argument("--ulimit", action="append", metavar="NAME=N|none", help="default with GPUs: memlock, stack")
+    group.add_argument("--docker-network", metavar="NAME", help="default: docker's bridge, and no published port")
+    group.add_argument("--container-user", metavar="UID:GID|image", help="default: yours, so that evidence is yours")
+    group.add_argument("--mount", action="append", type=Path, default=[], metavar="PATH", help="seen there, read-only")
+
+
+def demand_image(options: argparse.Namespace) -> None:
+    """Raises SpecError where the options name an image for a runtime that has none."""
+    if options.runtime != "docker" and options.image is not None:
+        raise SpecError("--image: the engine of an image runs with --runtime docker")
+    if options.runtime == "docker" and options.engine_env is not None:
+        raise SpecError("--engine-env: with --runtime docker the engine is the image's; give --image DIGEST")
+    if options.runtime == "docker" and options.image is None:
+        raise SpecError("--runtime docker: name the image with --image DIGEST (`docker images --digests --no-trunc`)")
+
+
+def docker_runtime(
+    options: argparse.Namespace,
+    spec: Spec,
+    deployment: Deployment,
+    *,
+    payload: Path,
+    grace_s: float,
+    environment: Mapping[str, str],
+    say: Callable[[str], None],
+) -> "DockerRuntime":
+    """The runtime that the options ask for; ``environment`` may name the daemon (DOCKER_HOST).
+
+    Raises UnavailableError if no daemon answers or the image is not to be had, SpecError for what is wrong in options.
+    """
+    from matrix.runtimes.docker import DockerRuntime
+    from matrix.runtimes.docker_daemon import connect
+    from matrix.runtimes.docker_gpus import Gpus, choose_access, parse_gpus
+    from matrix.runtimes.docker_images import find_image
+
+    daemon = connect(environment)
+    image = find_image(daemon, options.image, allow_tag=options.allow_tag, say=say)
+    count = spec.hardware.gpu_count
+    gpus = parse_gpus(options.gpus or ("all" if count else "none"))
+    access = options.gpu_access
+    if access == "auto":
+        access = choose_access(daemon.info()) if gpus else "runtime"
+    mounts = {*options.mount, *weight_mounts(deployment.model), *weight_mounts(deployment.draft_model)}
+    script = spec.engine.script
+    if script is not None and ("/" in script or script.endswith(".json")):
+        mounts.add(Path(script))
+    return DockerRuntime(
+        daemon=daemon,
+        image=image,
+        settings=container_settings(options, bool(gpus), cast("GpuAccess", access), _existing(mounts)),
+        gpus=Gpus(gpus, count),
+        payload=payload,
+        grace_s=grace_s,
+        jit_cache=not options.no_jit_cache,
+    )
+
+
+def container_settings(
+    options: argparse.Namespace, with_gpus: bool, access: "GpuAccess", mounts: tuple[Path, ...]
+) -> "ContainerSettings":
+    """The settings that the options ask for. Raises SpecError."""
+    from matrix.runtimes.docker_container import ContainerSettings
+
+    user = options.container_user or f"{os.getuid()}:{os.getgid()}"
+    if user != "image" and not re.fullmatch(r"\d+:\d+", user):
+        raise SpecError(f"--container-user {user!r}: give UID:GID as numbers, or `image`")
+    return ContainerSettings(
+        python=options.image_python,
+        user=None if user == "image" else user,
+        mounts=mounts,
+        gpu_access=access,
+        ipc=cast("Literal['private', 'host']", options.ipc),
+        shm_bytes=options.shm_size or (_GPU_SHM_BYTES if with_gpus else 1 << 30),
+        memory_bytes=options.memory,
+        ulimits=_ulimits(options.ulimit, with_gpus),
+        network=options.docker_network,
+    )
+
+
+def declared_by(runtime: "DockerRuntime") -> dict[str, Fact]:
+    """What every result says of the container it came from, beside the image in the plan."""
+    told: dict[str, Any] = {
+        "container_user": runtime.settings.user or "the image's own",
+        "jit_cache": "shared between attempts" if runtime.jit_cache else "off: empty for each attempt",
+    }
+    if runtime.image.tag is not None:
+        told["image_tag"] = runtime.image.tag
+    return {name: Fact(value=value, status="declared", reason=None) for name, value in told.items()}
+
+
+def weight_mounts(model: str | None) -> set[Path]:
+    """The folder of a model on this host, and what its links lead to: a snapshot in Hugging Face's cache links to its
+    blobs. Empty for a name, or a path that only the image has."""
+    if model is None or "{" in model or not Path(model).is_absolute() or not Path(model).exists():
+        return set()
+    folder = Path(model)
+    real = folder.resolve()
+    targets = {file.resolve().parent for file in folder.iterdir() if file.is_symlink()} if folder.is_dir() else set()
+    return {folder, *(target for target in targets if not target.is_relative_to(real))}
+
+
+def _existing(mounts: set[Path]) -> tuple[Path, ...]:
+    for path in mounts:
+        if not path.exists():
+            raise SpecError(f"--mount {path}: there is no such file or folder on this host")
+    return tuple(sorted({path.absolute() for path in mounts}))
+
+
+def _ulimits(given: list[str] | None, with_gpus: bool) -> dict[str, int]:
+    if given is None:
+        return dict(_GPU_ULIMITS) if with_gpus else {}
+    limits = {}
+    for text in given:
+        name, _, number = text.partition("=")
+        if text == "none":
+            continue
+        if not re.fullmatch(r"[a-z]+", name) or not re.fullmatch(r"-1|\d{1,18}", number):
+            raise SpecError(f"--ulimit {text!r}: write NAME=N, such as memlock=-1, or none")
+        limits[name] = int(number)
+    return limits
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,12})([kmgt]?)b?", text.lower())
+    if found is None or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 32g")
+    return int(found[1]) * _UNITS[found[2]]
