@@ -96,13 +96,14 @@ def add_deployment(line: CommandLine, deployment: Deployment, overlay: Overlay, 
     ):
         if text is not None:
             line.options[flag] = text
+    overruling = _decided_by(coordinates)
     for flag, value in sorted(deployment.options.items()):
         name = line.table.name_of(line.release, flag)
         decided = line.options.setdefault(name, value)
-        if to_words({name: decided}) != to_words({name: value}):
+        if decided is not value and to_words({name: decided}) != to_words({name: value}):
             line.refuse(f"the deployment gives {flag} = {value}, but the cell needs {decided}", "the matrix spec")
-        elif value is not False and flag in _decided_by(coordinates):
-            line.refuse(f"the deployment gives {flag}, but {_decided_by(coordinates)[flag]}", "the matrix spec")
+        elif value is not False and flag in overruling:
+            line.refuse(f"the deployment gives {flag}, but {overruling[flag]}", "the matrix spec")
     shared = {**overlay.environment, **deployment.environment}
     for name, text in shared.items():
         if line.environment.setdefault(name, text) != text:

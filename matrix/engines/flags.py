@@ -6,8 +6,8 @@ SGLang parses with argparse's prefix matching on, so an unknown flag that begins
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Literal, TypeAlias, TypedDict
@@ -46,6 +46,7 @@ class FlagTable:
 
     releases: tuple[Release, ...]
     flags: Mapping[str, tuple[FlagSpan, ...]]
+    _found: dict[str, Mapping[str, FlagSpan]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def load(cls) -> "FlagTable":
@@ -83,10 +84,7 @@ class FlagTable:
 
     def flags_of(self, version: str) -> frozenset[str]:
         """All flags and aliases of a release, with their dashes."""
-        place = self._place(version)
-        return frozenset(
-            name for name, spans in self.flags.items() if any(span.first <= place <= span.last for span in spans)
-        )
+        return frozenset(self._spans(version))
 
     def check_argv(
         self,
@@ -101,31 +99,20 @@ class FlagTable:
         ``added`` are flags of a private build (name -> takes a value), ``removed`` those that it lacks.
         """
         extra = {dashed(name): takes for name, takes in (added or {}).items()}
-        known = (self.flags_of(version) | extra.keys()) - {dashed(name) for name in removed}
+        spans, gone = self._spans(version), {dashed(name) for name in removed}
         problems: list[str] = []
         for flag, values in _groups(options):
             if flag is None:
                 problems.append(f"{values[0]!r} is no flag and follows none")
-            elif flag not in known:
-                problems.append(self._unknown(version, flag, known))
+            elif flag in gone or (flag not in spans and flag not in extra):
+                problems.append(self._unknown(version, flag, (spans.keys() | extra.keys()) - gone))
             elif flag in extra:
                 problems += _count_problem(flag, "value" if extra[flag] else "nothing", values)
             else:
-                problems += self._value_problems(version, flag, values)
+                problems += _value_problems(version, flag, spans[flag], values)
         return tuple(problems)
 
-    def _value_problems(self, version: str, flag: str, values: Sequence[str]) -> list[str]:
-        span = self._span(version, flag)
-        if span is None:
-            return []
-        problems = _count_problem(flag, span.takes, values)
-        choices = span.choices
-        for value in values:
-            if choices is not None and value not in choices and "{" not in value:
-                problems.append(f"{flag} {value}: SGLang {version} knows only {', '.join(choices)}")
-        return problems
-
-    def _unknown(self, version: str, flag: str, known: frozenset[str]) -> str:
+    def _unknown(self, version: str, flag: str, known: Set[str]) -> str:
         longer = sorted(name for name in known if name.startswith(flag))
         text = f"SGLang {version} has no flag {flag}"
         if len(longer) > 1:
@@ -152,8 +139,16 @@ class FlagTable:
         return near[0] if near else self.newest()
 
     def _span(self, version: str, flag: str) -> FlagSpan | None:
-        place = self._place(version)
-        return next((span for span in self.flags.get(dashed(flag), ()) if span.first <= place <= span.last), None)
+        return self._spans(version).get(dashed(flag))
+
+    def _spans(self, version: str) -> Mapping[str, FlagSpan]:
+        """The flags of a release; looked up for each flag of each cell of a plan, so found once."""
+        if version not in self._found:
+            place = self._place(version)
+            self._found[version] = {
+                name: span for name, spans in self.flags.items() for span in spans if span.first <= place <= span.last
+            }
+        return self._found[version]
 
 
 def dashed(flag: str) -> str:
@@ -173,6 +168,15 @@ def _groups(options: Sequence[str]) -> list[tuple[str | None, list[str]]]:
         else:
             groups.append((None, [word]))
     return groups
+
+
+def _value_problems(version: str, flag: str, span: FlagSpan, values: Sequence[str]) -> list[str]:
+    problems = _count_problem(flag, span.takes, values)
+    if span.choices is not None:
+        for value in values:
+            if value not in span.choices and "{" not in value:
+                problems.append(f"{flag} {value}: SGLang {version} knows only {', '.join(span.choices)}")
+    return problems
 
 
 def _count_problem(flag: str, takes: Takes, values: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 import contextlib
 import glob
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -83,11 +84,13 @@ class LocalHandle:
         self._process = process
         self._label = label
         self._log = log
+        # Readable when it has ended. Popen.wait would look every few milliseconds, beside an engine that is measured.
+        self._end = os.pidfd_open(process.pid)
 
     def wait(self, timeout_s: float) -> Ended | None:
-        try:
-            status = self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
+        select.select([self._end], [], [], timeout_s)
+        status = self._process.poll()
+        if status is None:
             return None
         tail = self._log.read_bytes()[-2000:].decode("utf-8", "replace").strip()
         return Ended(status=status, detail=tail.splitlines()[-1] if tail else "")
@@ -101,10 +104,10 @@ class LocalHandle:
 
     def finish(self, grace_s: float) -> None:
         """Wait until the attempt has ended; then, or if it does not, end what is left of it by its label."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(grace_s)
+        select.select([self._end], [], [], grace_s)
         end_labelled(self._label)
         self._process.wait()
+        os.close(self._end)
 
 
 def end_labelled(prefix: str) -> int:

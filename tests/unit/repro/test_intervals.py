@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from repro.intervals import upper_bound, wilson
 
@@ -23,6 +24,13 @@ def test_wilson_is_as_published(k: int, n: int, low: float, high: float) -> None
     found = wilson(k, n)
     assert found is not None
     assert found == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
+
+
+@given(launches)
+def test_wilson_is_that_of_scipy(case: tuple[int, int]) -> None:
+    k, n = case
+    interval = stats.binomtest(k, n).proportion_ci(confidence_level=0.95, method="wilson")
+    assert wilson(k, n) == (pytest.approx(interval.low, abs=1e-12), pytest.approx(interval.high, abs=1e-12))
 
 
 @given(launches)
