@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import get_args
 
 from matrix import arguments
 from matrix.checks import plan_checks
@@ -16,9 +17,12 @@ from repro.errors import NothingToRunError, SpecError
 from repro.model import (
     CellList,
     CheckPlan,
+    Coordinates,
     Depth,
     Forecast,
+    Graph,
     ListedCell,
+    Nvls,
     Phase,
     PhaseLimit,
     Plan,
@@ -165,40 +169,42 @@ def _wanted(spec: Spec, entries: Sequence[SpecCell], options: PlanOptions) -> Ma
     if options.depth != "rates":
         reached = _DEPTHS.index(options.depth)
         return {entry.cell.id: "" for entry in entries if _DEPTHS.index(entry.depth) <= reached}
-    near: dict[str | None, str] = {
-        entry.cell.id: "" for entry in entries if _near_failure(spec, entry, entries, options.failing)
-    }
+    near: dict[str | None, str] = dict.fromkeys(_near_failures(spec, entries, options.failing), "")
     return {**near, None: "it neither failed in the latest run nor stands beside a cell that did"}
 
 
-def _near_failure(spec: Spec, entry: SpecCell, entries: Sequence[SpecCell], failing: frozenset[str]) -> bool:
-    if entry.cell.id in failing:
-        return True
-    return any(other.cell.id in failing and _neighbours(spec, entry, other) for other in entries)
+def _near_failures(spec: Spec, entries: Sequence[SpecCell], failing: frozenset[str]) -> frozenset[str]:
+    """The failing cells, and those that differ from one by one step on one axis of the matrix and in nothing else."""
+    arms = [arguments.arm_of(budget) for budget in spec.axes.budget]
+    places = {arm: place for place, arm in enumerate(arms)}
+    by_key = {_key(entry.cell.coordinates): entry.cell.id for entry in entries}
+    near = {entry.cell.id for entry in entries if entry.cell.id in failing}
+    for entry in entries:
+        if entry.cell.id not in failing:
+            continue
+        c = entry.cell.coordinates
+        place = places.get((c.budget, c.topk, c.shape))
+        beside = [arms[p] for p in (place - 1, place + 1) if 0 <= p < len(arms)] if place is not None else []
+        keys = [
+            *(_key(replace(c, budget=budget, topk=topk, shape=shape)) for budget, topk, shape in beside),
+            *(_key(replace(c, graph=graph)) for graph in get_args(Graph)),
+            *(_key(replace(c, nvls=nvls)) for nvls in get_args(Nvls)),
+        ]
+        near.update(by_key[key] for key in keys if key in by_key)
+    return frozenset(near)
 
 
-def _neighbours(spec: Spec, one: SpecCell, other: SpecCell) -> bool:
-    """True if the two differ by one step on one axis of the matrix, and in nothing else."""
-    a, b = one.cell.coordinates, other.cell.coordinates
-    if (a.tier, a.engine_source, a.variant) != (b.tier, b.engine_source, b.variant):
-        return False
-    order = [arguments.arm_of(budget) for budget in spec.axes.budget]
-    arms = [(c.budget, c.topk, c.shape) for c in (a, b)]
-    if arms[0] != arms[1]:
-        places = [order.index(arm) if arm in order else -9 for arm in arms]
-        return a.graph == b.graph and a.nvls == b.nvls and abs(places[0] - places[1]) == 1
-    return (a.graph != b.graph) != (a.nvls != b.nvls)
+def _key(coordinates: Coordinates) -> tuple[object, ...]:
+    """The coordinates as a key of a dict."""
+    c = coordinates
+    return c.budget, c.topk, c.shape, c.graph, c.nvls, c.tier, c.engine_source, tuple(sorted(c.variant.items()))
 
 
 def _eager_arms(entries: Sequence[SpecCell], chosen: Iterable[SpecCell]) -> list[SpecCell]:
     """The eager cell beside each chosen cell that uses graphs, where the spec has one."""
 
-    def key(entry: SpecCell, graph: str) -> tuple[object, ...]:
-        c = entry.cell.coordinates
-        return c.budget, c.topk, c.shape, graph, c.nvls, c.tier, c.engine_source, tuple(sorted(c.variant.items()))
-
-    eager = {key(e, "eager"): e for e in entries if e.cell.coordinates.graph == "eager"}
-    needed = [key(e, "eager") for e in chosen if e.cell.coordinates.graph != "eager"]
+    eager = {_key(e.cell.coordinates): e for e in entries if e.cell.coordinates.graph == "eager"}
+    needed = [_key(replace(e.cell.coordinates, graph="eager")) for e in chosen if e.cell.coordinates.graph != "eager"]
     return [eager[k] for k in needed if k in eager]
 
 
