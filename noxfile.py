@@ -69,11 +69,12 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(venv_location=HARNESS)
 def lint(session: nox.Session) -> None:
-    """ruff, and the one-way imports."""
+    """ruff, the one-way imports, and hadolint over the Dockerfiles."""
     harness(session, "lint")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("lint-imports")
+    session.run("hadolint", *sorted(map(str, Path("containers").glob("*/Dockerfile"))))
 
 
 @nox.session(venv_location=HARNESS)
@@ -123,6 +124,34 @@ def matrix_b300(session: nox.Session) -> None:
 def matrix_rtxpro6000(session: nox.Session) -> None:
     """The matrix on 8 x RTX PRO 6000 (sm_120), and its report; name your engine with `-- --engine-env DIR`."""
     run_matrix(session, "rtxpro6000")
+
+
+@nox.session(name="images-b300", venv_location=HARNESS)
+def images_b300(session: nox.Session) -> None:
+    """The image for B300: `-- --wheelhouse DIR` builds without a network, `--source stock` the release as it is."""
+    harness(session)
+    session.run("python", "-m", "matrix", "images", "build", "--spec", "b300", *session.posargs, **LONG)
+
+
+@nox.session(name="images-rtxpro6000", venv_location=HARNESS)
+def images_rtxpro6000(session: nox.Session) -> None:
+    """The image for RTX PRO 6000 Blackwell; options as for images-b300."""
+    harness(session)
+    session.run("python", "-m", "matrix", "images", "build", "--spec", "rtxpro6000", *session.posargs, **LONG)
+
+
+@nox.session(name="images-cpu", venv_location=HARNESS)
+def images_cpu(session: nox.Session) -> None:
+    """The image with SGLang's server for the CPU; options as for images-b300."""
+    harness(session)
+    session.run("python", "-m", "matrix", "images", "build", "--spec", "cpu", *session.posargs, **LONG)
+
+
+@nox.session(name="update-images", venv_location=HARNESS)
+def update_images(session: nox.Session) -> None:
+    """Digests and commits in containers/images.toml that are still unresolved, looked up."""
+    harness(session)
+    session.run("python", "-m", "matrix", "images", "resolve", *session.posargs)
 
 
 @nox.session(venv_location=HARNESS)

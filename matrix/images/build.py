@@ -15,6 +15,7 @@ from matrix.images.record import Image
 from repro.errors import UnavailableError
 
 Progress = Callable[[str], None]
+PROGRESS_WIDTH = 160
 TOLD_LINES = 3
 """How many of the failing step's last lines are told: the reason is seldom further up."""
 
@@ -135,7 +136,7 @@ def _run(
             elif line.strip():
                 lines.append(line.strip())
             if line.strip():
-                progress(line.rstrip())
+                progress(line.rstrip()[:PROGRESS_WIDTH])
         aux = event.get("aux")
         if isinstance(aux, dict) and "ID" in aux:
             built = str(aux["ID"])
