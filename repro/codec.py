@@ -211,6 +211,10 @@ def _converter() -> Converter:
     converter.register_unstructure_hook(float, _float_out)
     converter.register_unstructure_hook(str, _text_out)
     converter.register_unstructure_hook_func(lambda kind: kind == Scalar, _scalar_out)
+    # The words of command lines are most of a plan, and need no look at the type of each.
+    converter.register_unstructure_hook_func(
+        lambda kind: kind == tuple[str, ...], lambda value: [_text_out(item) for item in value]
+    )
     return converter
 
 
