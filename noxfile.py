@@ -1,7 +1,12 @@
-"""Sessions: they install, then call `python -m …`. `nox -l` lists them; what follows `--` is passed on."""
+"""Sessions: they call `python -m …` in two environments, which `harness` and `engine-cpu` make once.
+
+`nox -l` lists them; what follows `--` is passed on.
+"""
 
 import hashlib
+import json
 from pathlib import Path
+from typing import Any
 
 import nox
 from nox.command import CommandFailed
@@ -10,16 +15,10 @@ nox.needs_version = ">=2025.2.9"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["lint", "typecheck", "tests"]
 
-PROJECT = nox.project.load_toml("pyproject.toml")
-HARNESS = ".nox/harness"  # one environment for all sessions but engine-cpu
+BIN = Path(".nox/harness/bin")
 ENGINE = Path(".nox/engine-cpu")
 CPU = Path("containers/cpu")
-LONG = {"interrupt_timeout": 120.0, "terminate_timeout": 30.0}  # Ctrl-C leaves a run the time to stop its server
-
-
-def groups(*names: str) -> list[str]:
-    """The packages of dependency groups in pyproject.toml."""
-    return nox.project.dependency_groups(PROJECT, *names)
+LONG: dict[str, Any] = {"interrupt_timeout": 120.0, "terminate_timeout": 30.0}  # Ctrl-C leaves a run the time to stop its server
 
 
 def install_once(session: nox.Session, key: str, *commands: tuple[str, ...]) -> None:
@@ -32,180 +31,184 @@ def install_once(session: nox.Session, key: str, *commands: tuple[str, ...]) -> 
     stamp.touch()
 
 
-def harness(session: nox.Session, *names: str) -> None:
-    """graphrepro itself, editable, with the named dependency groups."""
-    key = Path("pyproject.toml").read_text() + " ".join(names)
-    install_once(session, key, ("-e", ".", *groups(*names)))
+def python(session: nox.Session, *arguments: str, **options: Any) -> None:
+    """Python of the harness's environment."""
+    session.run(str(BIN / "python"), *arguments, external=True, **options)
 
 
 def run_matrix(session: nox.Session, target: str, *options: str) -> None:
     """`run`, or the subcommand given first; after `run` always the report, then the run's own result."""
-    harness(session)
     arguments = [*session.posargs]
     command = arguments.pop(0) if arguments and not arguments[0].startswith("-") else "run"
     if command != "run":
-        session.run("python", "-m", "matrix", command, "--spec", target, *arguments, **LONG)
+        python(session, "-m", "matrix", command, "--spec", target, *arguments, **LONG)
         return
     failed = False
     try:
-        session.run("python", "-m", "matrix", "run", "--spec", target, *options, *arguments, **LONG)
+        python(session, "-m", "matrix", "run", "--spec", target, *options, *arguments, **LONG)
     except CommandFailed:
         failed = True
     results = arguments[arguments.index("--results") + 1] if "--results" in arguments else "results"
-    session.run("python", "-m", "report", "build", "--results", results, "--target", target, success_codes=[0, 3])
+    python(session, "-m", "report", "build", "--results", results, "--target", target, success_codes=[0, 3])
     if failed:
         session.error("the run did not pass; its report says why")
 
 
-@nox.session(venv_location=HARNESS)
-def tests(session: nox.Session) -> None:
-    """All tests; with `nox -s engine-cpu tests` those against the real SGLang server too."""
-    harness(session, "test")
-    environment = {"GRAPHREPRO_ENGINE_ENV": str(ENGINE.absolute())} if (ENGINE / "bin" / "python").exists() else {}
-    session.run("python", "-m", "pytest", *session.posargs, env=environment)
-    if environment and not session.posargs:  # what needs torch runs where torch is
-        session.run(str(ENGINE / "bin" / "python"), "-m", "pytest", "tests/engine", external=True)
+@nox.session
+def harness(session: nox.Session) -> None:
+    """graphrepro's own environment, with the tools of development; the sessions below make it when they need it."""
+    project = Path("pyproject.toml")
+    groups = nox.project.dependency_groups(nox.project.load_toml(project), "test", "lint", "typecheck")
+    install_once(session, project.read_text(), ("-e", ".", *groups))
 
 
-@nox.session(venv_location=HARNESS)
-def lint(session: nox.Session) -> None:
-    """ruff, the one-way imports, and hadolint over the Dockerfiles."""
-    harness(session, "lint")
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
-    session.run("lint-imports")
-    session.run("hadolint", *sorted(map(str, Path("containers").glob("*/Dockerfile"))))
-
-
-@nox.session(venv_location=HARNESS)
-def typecheck(session: nox.Session) -> None:
-    """mypy --strict over the packages, the payload and this file."""
-    harness(session, "typecheck", "test")
-    session.run("mypy")
-    session.run("mypy", "noxfile.py")
-    session.run(
-        "mypy", "-p", "attempt", "-p", "probe", "-p", "simulated", "--exclude", "^$", env={"MYPYPATH": "matrix/payload"}
-    )
-
-
-@nox.session(name="engine-cpu", venv_location=str(ENGINE))
+@nox.session(name="engine-cpu")
 def engine_cpu(session: nox.Session) -> None:
     """The environment with SGLang's server for the CPU: about 700 MB of downloads, 3 GB on disk."""
     files = ("torch.txt", "requirements.txt", "test-requirements.txt")
-    key = "".join((CPU / name).read_text() for name in files)
     install_once(
         session,
-        key,
+        "".join((CPU / name).read_text() for name in files),
         ("-r", str(CPU / "torch.txt")),
         ("--no-deps", "--require-hashes", "-r", str(CPU / "requirements.txt")),
         ("--no-deps", "--require-hashes", "-r", str(CPU / "test-requirements.txt")),
     )
 
 
-@nox.session(name="matrix-cpu", venv_location=HARNESS, requires=["engine-cpu"])
+@nox.session(venv_backend="none", requires=["harness"])
+def tests(session: nox.Session) -> None:
+    """All tests; with `nox -s engine-cpu tests` those against the real SGLang server too."""
+    environment = {"GRAPHREPRO_ENGINE_ENV": str(ENGINE.absolute())} if (ENGINE / "bin" / "python").exists() else {}
+    if environment and not session.posargs:  # what needs torch runs where torch is
+        session.run(str(ENGINE / "bin" / "python"), "-m", "pytest", "tests/engine", external=True)
+    python(session, "-m", "pytest", *session.posargs, env=environment)
+
+
+@nox.session(venv_backend="none", requires=["harness"])
+def lint(session: nox.Session) -> None:
+    """ruff, the one-way imports, and hadolint over the Dockerfiles."""
+    python(session, "-m", "ruff", "check", ".")
+    python(session, "-m", "ruff", "format", "--check", ".")
+    session.run(str(BIN / "lint-imports"), external=True)
+    session.run(str(BIN / "hadolint"), *sorted(map(str, Path("containers").glob("*/Dockerfile"))), external=True)
+
+
+@nox.session(venv_backend="none", requires=["harness"])
+def typecheck(session: nox.Session) -> None:
+    """mypy --strict over the packages, the payload and this file."""
+    payload = ("-p", "attempt", "-p", "probe", "-p", "simulated", "--exclude", "^$")
+    python(session, "-m", "mypy")
+    python(session, "-m", "mypy", "noxfile.py")
+    python(session, "-m", "mypy", *payload, env={"MYPYPATH": "matrix/payload"})
+
+
+@nox.session(name="matrix-cpu", venv_backend="none", requires=["harness", "engine-cpu"])
 def matrix_cpu(session: nox.Session) -> None:
     """The embedded default: the matrix on a CPU with the real SGLang server, and its report."""
     run_matrix(session, "cpu", "--engine-env", str(ENGINE))
 
 
-@nox.session(name="matrix-sim", venv_location=HARNESS)
+@nox.session(name="matrix-sim", venv_backend="none", requires=["harness"])
 def matrix_sim(session: nox.Session) -> None:
     """The matrix on the simulated engine, and its report."""
     run_matrix(session, "sim")
 
 
-@nox.session(name="matrix-b300", venv_location=HARNESS)
+@nox.session(name="matrix-b300", venv_backend="none", requires=["harness"])
 def matrix_b300(session: nox.Session) -> None:
     """The matrix on 8 x B300 (sm_103), and its report; name your engine with `-- --engine-env DIR`."""
     run_matrix(session, "b300")
 
 
-@nox.session(name="matrix-rtxpro6000", venv_location=HARNESS)
+@nox.session(name="matrix-rtxpro6000", venv_backend="none", requires=["harness"])
 def matrix_rtxpro6000(session: nox.Session) -> None:
     """The matrix on 8 x RTX PRO 6000 (sm_120), and its report; name your engine with `-- --engine-env DIR`."""
     run_matrix(session, "rtxpro6000")
 
 
-@nox.session(name="images-b300", venv_location=HARNESS)
+@nox.session(name="images-b300", venv_backend="none", requires=["harness"])
 def images_b300(session: nox.Session) -> None:
     """The image for B300: `-- --wheelhouse DIR` builds without a network, `--source stock` the release as it is."""
-    harness(session)
-    session.run("python", "-m", "matrix", "images", "build", "--spec", "b300", *session.posargs, **LONG)
+    python(session, "-m", "matrix", "images", "build", "--spec", "b300", *session.posargs, **LONG)
 
 
-@nox.session(name="images-rtxpro6000", venv_location=HARNESS)
+@nox.session(name="images-rtxpro6000", venv_backend="none", requires=["harness"])
 def images_rtxpro6000(session: nox.Session) -> None:
     """The image for RTX PRO 6000 Blackwell; options as for images-b300."""
-    harness(session)
-    session.run("python", "-m", "matrix", "images", "build", "--spec", "rtxpro6000", *session.posargs, **LONG)
+    python(session, "-m", "matrix", "images", "build", "--spec", "rtxpro6000", *session.posargs, **LONG)
 
 
-@nox.session(name="images-cpu", venv_location=HARNESS)
+@nox.session(name="images-cpu", venv_backend="none", requires=["harness"])
 def images_cpu(session: nox.Session) -> None:
     """The image with SGLang's server for the CPU; options as for images-b300."""
-    harness(session)
-    session.run("python", "-m", "matrix", "images", "build", "--spec", "cpu", *session.posargs, **LONG)
+    python(session, "-m", "matrix", "images", "build", "--spec", "cpu", *session.posargs, **LONG)
 
 
-@nox.session(name="update-images", venv_location=HARNESS)
-def update_images(session: nox.Session) -> None:
-    """Digests and commits in containers/images.toml that are still unresolved, looked up."""
-    harness(session)
-    session.run("python", "-m", "matrix", "images", "resolve", *session.posargs)
-
-
-@nox.session(venv_location=HARNESS)
+@nox.session(venv_backend="none", requires=["harness"])
 def matrix(session: nox.Session) -> None:
     """`python -m matrix`, for anything else: nox -s matrix -- list --spec b300."""
-    harness(session)
-    session.run("python", "-m", "matrix", *session.posargs, **LONG)
+    python(session, "-m", "matrix", *session.posargs, **LONG)
 
 
-@nox.session(venv_location=HARNESS)
+@nox.session(venv_backend="none", requires=["harness"])
 def report(session: nox.Session) -> None:
     """The findings report over results/: findings.html, findings.md, findings.json, junit.xml."""
-    harness(session)
-    session.run("python", "-m", "report", "build", *session.posargs)
+    python(session, "-m", "report", "build", *session.posargs)
 
 
-@nox.session(name="kill-test", venv_location=HARNESS)
+@nox.session(name="kill-test", venv_backend="none", requires=["harness"])
 def kill_test(session: nox.Session) -> None:
     """kill -9 of the harness at 20 random moments: nothing lost, nothing left behind."""
-    harness(session, "test")
-    session.run("python", "tests/integration/kill_at_random.py", *(session.posargs or ["--kills", "20"]))
+    python(session, "tests/integration/kill_at_random.py", *(session.posargs or ["--kills", "20"]))
 
 
-@nox.session(name="faults-cpu", venv_location=HARNESS, requires=["engine-cpu"])
+@nox.session(name="faults-cpu", venv_backend="none", requires=["harness", "engine-cpu"])
 def faults_cpu(session: nox.Session) -> None:
     """Every fault planted in the real server, and the verdict it has to get (about fifteen minutes)."""
-    harness(session)
-    session.run("python", "tests/integration/faults_cpu.py", "--engine-env", str(ENGINE), *session.posargs, **LONG)
+    python(session, "tests/integration/faults_cpu.py", "--engine-env", str(ENGINE), *session.posargs, **LONG)
 
 
-@nox.session(venv_location=HARNESS)
+@nox.session(venv_backend="none", requires=["harness"])
 def benchmarks(session: nox.Session) -> None:
     """Ratios measured side by side: the harness's overhead, and the time of a plan."""
-    harness(session)
-    session.run("python", "benchmarks/overhead.py", *session.posargs)
-    session.run("python", "benchmarks/plan.py")
+    python(session, "benchmarks/overhead.py", *session.posargs)
+    python(session, "benchmarks/plan.py")
 
 
-@nox.session(name="update-flags", venv_location=HARNESS)
+@nox.session(name="update-flags", venv_backend="none", requires=["harness"])
 def update_flags(session: nox.Session) -> None:
-    """The table of SGLang's flags per release, read again from the wheels (downloads about 400 MB)."""
-    harness(session)
+    """SGLang's flags per release, read again from the wheels (300 MB); `-- 0.5.24` adds a release."""
     wheels = session.create_tmp()
-    session.run("python", "-m", "matrix.engines.update_flags", "--wheels", wheels, "--download", *session.posargs)
+    releases = json.loads(Path("matrix/engines/flags.json").read_text())["releases"]
+    for release in [*(entry["version"] for entry in releases), *session.posargs]:
+        python(session, "-m", "pip", "download", "-q", "--no-deps", "-d", wheels, f"sglang=={release}")
+    python(session, "-m", "matrix.engines.update_flags", "--wheels", wheels)
 
 
-@nox.session(name="update-cpu-model", venv_location=str(ENGINE))
+@nox.session(name="update-images", venv_backend="none", requires=["harness"])
+def update_images(session: nox.Session) -> None:
+    """Digests and commits in containers/images.toml that are still unresolved, looked up."""
+    python(session, "-m", "matrix", "images", "resolve", *session.posargs)
+
+
+@nox.session(name="update-cpu-model", venv_backend="none", requires=["engine-cpu"])
 def update_cpu_model(session: nox.Session) -> None:
     """Train the CPU target's tiny model and drafter again (about six minutes on one core)."""
-    session.run("python", "matrix/payload/cpu/train.py", "matrix/payload/cpu/model", *session.posargs)
+    script = ("matrix/payload/cpu/train.py", "matrix/payload/cpu/model")
+    session.run(str(ENGINE / "bin" / "python"), *script, *session.posargs, external=True)
 
 
-@nox.session(name="update-golden", venv_location=HARNESS)
+@nox.session(name="update-golden", venv_backend="none", requires=["harness"])
 def update_golden(session: nox.Session) -> None:
     """The golden files of the tests, written again; read the difference before you commit it."""
-    harness(session, "test")
-    session.run("python", "-m", "pytest", "-q", "tests/unit", env={"GRAPHREPRO_UPDATE_GOLDEN": "1"})
+    python(session, "-m", "pytest", "-q", "tests/unit", env={"GRAPHREPRO_UPDATE_GOLDEN": "1"})
+
+
+@nox.session(name="update-picture", venv_backend="none", requires=["harness"])
+def update_picture(session: nox.Session) -> None:
+    """docs/images/report.png from results/report/findings.html, with Chromium (Debian: apt-get install chromium)."""
+    page = Path("results/report/findings.html").absolute().as_uri()
+    quiet = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")
+    size = ("--window-size=1280,1100", "--hide-scrollbars", f"--user-data-dir={session.create_tmp()}")
+    picture = f"--screenshot={Path('docs/images/report.png').absolute()}"
+    session.run("chromium", "--headless", *quiet, *size, picture, page, external=True)
