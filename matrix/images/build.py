@@ -1,6 +1,7 @@
 """Build an image through the Docker API, or find the one that the same inputs have given before."""
 
 import json
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,8 @@ from matrix.images.record import Image
 from repro.errors import UnavailableError
 
 Progress = Callable[[str], None]
-PROGRESS_WIDTH = 160
+PROGRESS_WIDTH, STEP_WIDTH = 160, 80
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TOLD_LINES = 3
 """How many of the failing step's last lines are told: the reason is seldom further up."""
 
@@ -108,7 +110,8 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 def failure(image: str, step: str, lines: list[str], error: str) -> ImageBuildError:
     """The one line about a failed step: which it was, and the last of what it said."""
     told = [line for line in lines if line][-TOLD_LINES:] or [error]
-    return ImageBuildError(f"image {image}: build failed at {one_line(step, 120)}: {one_line(' | '.join(told))}")
+    where = step if len(step) <= STEP_WIDTH else f"{step[:STEP_WIDTH]}…"
+    return ImageBuildError(f"image {image}: build failed at {one_line(where)}: {one_line(' | '.join(told))}")
 
 
 def _run(
@@ -129,11 +132,11 @@ def _run(
     )
     step, lines, built = "its start", deque[str](maxlen=20), None
     for event in events:
-        for line in str(event.get("stream", "")).splitlines():
+        for line in _COLOUR.sub("", str(event.get("stream", ""))).splitlines():
             if line.startswith("Step "):
                 step = line.strip()
                 lines.clear()
-            elif line.strip():
+            elif _says_something(line):
                 lines.append(line.strip())
             if line.strip():
                 progress(line.rstrip()[:PROGRESS_WIDTH])
@@ -145,6 +148,11 @@ def _run(
     if built is None:
         raise failure(recipe.image.name, step, list(lines), "the daemon ended the build without an image")
     return built
+
+
+def _says_something(line: str) -> bool:
+    """Not what the builder says of its own doings."""
+    return bool(line.strip()) and not line.startswith((" --->", "Removing intermediate container"))
 
 
 def _described(

@@ -119,15 +119,14 @@ def test_differences_in_words() -> None:
 def test_a_failed_step_is_one_line() -> None:
     daemon = Daemon(
         {"stream": "Step 3/9 : RUN sh pip_install.sh\n"},
-        {"stream": "looking\n\x1b[31mERROR: no matching\n"},
-        {"stream": "distribution\n"},
+        {"stream": " ---> Running in 0123\nlooking\n\x1b[31mERROR: no matching\n"},
+        {"stream": "distribution\n\x1b[0mRemoving intermediate container 0123\n"},
         {"error": "The command returned a non-zero code: 1"},
     )
     with pytest.raises(ImageBuildError) as caught:
         build(daemon, recipe(), notes=(), offline=True, progress=str)  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "image sm_103: build failed at Step 3/9 : RUN sh pip_install.sh: "
-        "looking | [31mERROR: no matching | distribution"
+        "image sm_103: build failed at Step 3/9 : RUN sh pip_install.sh: looking | ERROR: no matching | distribution"
     )
     assert (caught.value.exit_code, caught.value.kind) == (4, "image_build_failed")
 

@@ -1,0 +1,57 @@
+"""A daemon and a base image. With GRAPHREPRO_DOCKER=1 one that is missing is a failure; else the tests are skipped."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+BASE = "graphrepro-test-base:bookworm"
+
+
+@pytest.fixture(scope="session")
+def docker_api() -> Iterator[docker.APIClient]:
+    """The SDK's low-level client of a daemon that answers."""
+    try:
+        client = docker.APIClient(version="auto", **docker.utils.kwargs_from_env())
+        client.ping()
+    except docker.errors.DockerException as problem:
+        missing(f"no Docker daemon answers: {problem}")
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def base_image(docker_api: docker.APIClient, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Debian 12 with python3, without pip or ensurepip, made here: there may be no registry. Kept for the next time."""
+    if docker_api.images(name=BASE):
+        return BASE
+    if shutil.which("mmdebstrap") is None:
+        missing("mmdebstrap, which makes the base image, is not installed")
+    archive = tmp_path_factory.mktemp("base") / "base.tar"
+    command = ["mmdebstrap", "--variant=minbase", "--include=python3,ca-certificates", "bookworm", str(archive)]
+    subprocess.run(command, check=True, capture_output=True)
+    repository, _, tag = BASE.partition(":")
+    docker_api.import_image_from_file(str(archive), repository=repository, tag=tag)
+    return BASE
+
+
+@pytest.fixture(scope="session")
+def pip_wheel() -> Path:
+    """pip as one file, which this Python's own ensurepip brings."""
+    import ensurepip
+
+    folders = (Path(ensurepip.__file__).parent / "_bundled", Path("/usr/share/python-wheels"))
+    found = sorted(path for folder in folders for path in folder.glob("pip-*.whl"))
+    if not found:
+        pytest.fail("this Python's ensurepip has no wheel of pip")
+    return found[-1]
+
+
+def missing(what: str) -> None:
+    if os.environ.get("GRAPHREPRO_DOCKER") == "1":
+        pytest.fail(f"GRAPHREPRO_DOCKER=1, and {what}")
+    pytest.skip(f"{what} (GRAPHREPRO_DOCKER=1 makes this a failure)")
