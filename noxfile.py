@@ -18,7 +18,8 @@ nox.options.sessions = ["lint", "typecheck", "tests"]
 BIN = Path(".nox/harness/bin")
 ENGINE = Path(".nox/engine-cpu")
 CPU = Path("containers/cpu")
-LONG: dict[str, Any] = {"interrupt_timeout": 120.0, "terminate_timeout": 30.0}  # Ctrl-C leaves a run the time to stop its server
+# Ctrl-C leaves a run the time to stop its server.
+LONG: dict[str, Any] = {"interrupt_timeout": 120.0, "terminate_timeout": 30.0}
 
 
 def install_once(session: nox.Session, key: str, *commands: tuple[str, ...]) -> None:
