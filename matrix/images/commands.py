@@ -6,9 +6,9 @@ from pathlib import Path
 
 from matrix.arguments import EngineChoice
 from matrix.engines.overlay import load_overlay
-from matrix.images.record import Image, Images, demand_resolved, load_images
-from matrix.spec import Spec, load_spec
-from repro.errors import SpecError, UnavailableError
+from matrix.images.record import load_images
+from matrix.spec import load_spec
+from repro.errors import UnavailableError
 
 
 def add_images_commands(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -53,19 +53,25 @@ def list_command(options: argparse.Namespace) -> int:
 
 def build_command(options: argparse.Namespace) -> int:
     """Prints the image's id. Exit status 0; 4 if the build fails or Docker is missing."""
-    from matrix.images.build import base_image, build
     from matrix.images.daemon import connected
-    from matrix.images.recipe import Given, compose
+    from matrix.images.prepare import prepare
+    from matrix.images.recipe import Given
 
     spec, images = load_spec(options.spec), load_images(options.containers)
-    image = _chosen(images, spec, options.source)
-    notes = _notes(image, options)
     given = Given(wheelhouse=options.wheelhouse, base_image=options.base_image, engine_checkout=options.engine_checkout)
     with connected() as client:
-        base_id = base_image(client, image, given, _tell)
-        recipe = compose(image, images.folder, given, base_id=base_id, target=options.target)
-        built = build(client, recipe, notes=notes, offline=given.wheelhouse is not None, progress=_tell)
-    for note in notes:
+        prepared = prepare(
+            client,
+            spec,
+            images,
+            given,
+            source=options.source,
+            allow_tag=options.allow_tag,
+            target=options.target,
+            progress=_tell,
+        )
+    built, recipe = prepared.built, prepared.recipe
+    for note in prepared.notes:
         _tell(f"allowed: {note}")
     if built.difference is not None:
         _tell(f"differs from the image before: {built.difference}")
@@ -118,22 +124,6 @@ def resolve_command(options: argparse.Namespace) -> int:
         raise UnavailableError(f"{resolution.failed[0]}{more}: it stays unresolved; try again where there is a network")
     _tell("no pin is unresolved")
     return 0
-
-
-def _chosen(images: Images, spec: Spec, source: str | None) -> Image:
-    if spec.engine.name == "simulated":
-        raise SpecError(f"target {spec.target} needs no image: the simulated engine comes with graphrepro")
-    return images.choose(spec.hardware.architecture, source or spec.engine.source)
-
-
-def _notes(image: Image, options: argparse.Namespace) -> tuple[str, ...]:
-    """Unresolved pins that a build may pass over: those that the command line replaces, or that --allow-tag allows."""
-    return demand_resolved(
-        image,
-        allow_tag=options.allow_tag,
-        base_given=options.base_image is not None,
-        commit_given=options.engine_checkout is not None,
-    )
 
 
 def _engines(options: argparse.Namespace) -> EngineChoice:
