@@ -169,7 +169,7 @@ class _Guardian:
             try:
                 self._control.sendall(line.encode() + b"\n")
             except OSError:
-                self._alone = True
+                self._alone = self._asked = True  # nobody is left to ask
             else:
                 return
         gone = "the attempt program is gone"
