@@ -181,7 +181,8 @@ def _failure(
     diagnosis = diagnose.judge(
         events, exit_status=status, phase=phase, timed_out=limit is not None, unasked=death is not None
     )
-    if ended.reason == "oom" and diagnosis.role != "root":
+    out_of_memory = ended.reason == "oom" or evidence.text("oom_kills.txt") is not None
+    if out_of_memory and diagnosis.role != "root":
         diagnosis = _host_oom(diagnosis)
     outcome: Outcome = _BY_KIND.get(diagnosis.kind, "crashed")
     if limit is not None and diagnosis.role != "root" and outcome != "oom":
@@ -190,7 +191,8 @@ def _failure(
         outcome = "crashed"
     silent = "the log does not say why" if status is None else f"exit status {status}"
     said = diagnosis.evidence[0].text if diagnosis.evidence else silent
-    said = ended.detail if diagnosis.kind == "host_oom_kill" and ended.reason == "oom" else said
+    if diagnosis.kind == "host_oom_kill" and out_of_memory:
+        said = ended.detail or "the kernel killed a process of the attempt for want of memory"
     during = f"hung in {phase} ({limit.detail})" if limit is not None else f"ended in {phase}"
     return outcome, f"{during}: {diagnosis.kind}: {said.strip()[:200]}", status, diagnosis
 

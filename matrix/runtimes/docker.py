@@ -42,6 +42,7 @@ class DockerRuntime:
     name: Literal["docker"] = "docker"
     on_owner_death: Literal["reap"] = "reap"
     _refused: int = 0
+    _no_program: bool = False
 
     def placeholders(self) -> Mapping[str, str]:
         return {"python": self.settings.python, "payload": PAYLOAD}
@@ -65,6 +66,10 @@ class DockerRuntime:
     @contextmanager
     def start(self, order: AttemptOrder) -> Iterator[Handle]:
         gpus = self.gpus.take()
+        if self._no_program:
+            raise UnavailableError(
+                f"image {self.image.digest}: no {self.settings.python} in it: name its --image-python"
+            )
         try:
             started = self._start(order, gpus)
         except DOCKER_ERRORS as error:
@@ -78,6 +83,7 @@ class DockerRuntime:
             handle.finish()
             if handle.abandoned:
                 self.gpus.quarantine(gpus, started.name)
+            self._no_program = handle.no_program
 
     def _image(self, digest: str | None) -> Image:
         if digest is None or digest in {self.image.digest, self.image.id}:

@@ -18,7 +18,11 @@ STOP_S = 10
 KILL_S = 20.0
 """SIGKILL takes a process at once, unless it is in the kernel, waiting for a device: then it may never end."""
 INTERRUPTED, KILLED, TERMINATED = 130, 137, 143
+NO_PROGRAM = (126, 127)
+"""What docker's init process exits with if it cannot execute its program."""
 ALIVE_LOOKS = 10
+OOM_KILLS = "evidence/oom_kills.txt"
+"""The attempt program's own count: docker misses the kernel's event where it cannot follow the control group."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +39,8 @@ class Started:
 
 
 class ContainerHandle:
-    """`finish()` must be called in the end. ``abandoned`` is then True if the container could not be ended."""
+    """`finish()` must be called in the end. ``abandoned`` is then True if the container could not be ended, and
+    ``no_program`` if the image has not the interpreter that was asked for."""
 
     def __init__(self, daemon: Daemon, started: Started, *, grace_s: float) -> None:
         self._daemon = daemon
@@ -48,6 +53,7 @@ class ContainerHandle:
         self._rungs: list[str] = []
         self._events: list[Mapping[str, Any]] = []
         self.abandoned = False
+        self.no_program = False
         self._watch.start()
 
     def wait(self, timeout_s: float) -> Ended | None:
@@ -109,7 +115,12 @@ class ContainerHandle:
                 reason="abandoned",
             )
         if state is None:
-            return Ended(status=None, detail=self._watch.gone or "", reason="lost")
+            code = self._watch.code
+            return Ended(
+                status=_status(code) if code is not None else None,
+                detail=self._watch.gone or "",
+                reason="killed" if self._watch.removed else "lost",
+            )
         self._events = self._read_events()
         reason, detail = self._reason(state)
         return Ended(status=_status(int(state["ExitCode"])), detail=detail or self._last_words(), reason=reason)
@@ -122,10 +133,13 @@ class ContainerHandle:
                 "(unattended upgrades, `systemctl restart docker`) while a run goes on"
             )
         actions = [event["Action"] for event in self._events]
-        if state["OOMKilled"] or "oom" in actions:
+        if state["OOMKilled"] or "oom" in actions or (self._started.directory / OOM_KILLS).is_file():
             limit = self._started.memory_bytes
             told = f"limit {limit >> 20} MiB" if limit is not None else "no limit of its own"
             return "oom", f"the kernel killed a process of the container for want of memory ({told})"
+        if code in NO_PROGRAM:
+            self.no_program = True
+            return "runtime_error", f"{self._last_words()}: the image has no such interpreter: name its --image-python"
         if state["Error"]:
             return "runtime_error", " ".join(str(state["Error"]).split())[:400]
         if not self._asked and code in {INTERRUPTED, KILLED, TERMINATED}:
@@ -201,6 +215,6 @@ class RefusedHandle:
 
 
 def _status(code: int) -> int:
-    """An exit code of docker's -> a status as in the protocol. 128 + n stands for signal n, of which only SIGKILL
-    leaves the attempt program no word of its own."""
-    return -9 if code == KILLED else code
+    """An exit code of docker's -> a status as in the protocol. 128 + n stands for signal n, but for the attempt
+    program's own 130."""
+    return 128 - code if code > 128 and code != INTERRUPTED else code

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 class Watch(threading.Thread):
     """``ended`` is set when the container is no longer running, or nothing more can be learned of it.
 
-    ``state`` is then docker's `State` of it, None if that could not be learned: then ``gone`` says why.
-    ``contact_lost`` is set for good once the daemon did not answer.
+    ``state`` is then docker's `State` of it, None if that could not be learned: then ``gone`` says why, and
+    ``removed`` is True if it was removed while it ran.
+    ``code`` is the exit code if docker told it before the container was removed. ``contact_lost`` is set for good once
+    the daemon did not answer.
     """
 
     def __init__(self, daemon: Daemon, container: str) -> None:
@@ -27,12 +29,15 @@ class Watch(threading.Thread):
         self.contact_lost = threading.Event()
         self.state: Mapping[str, Any] | None = None
         self.gone: str | None = None
+        self.code: int | None = None
+        self.removed = False
 
     def run(self) -> None:
         try:
             while not self._look():
                 pass
         except docker.errors.NotFound:
+            self.removed = True
             self.gone = "the container was removed by somebody else"
         except DOCKER_ERRORS as error:
             self.gone = f"the docker daemon did not come back: {error}"
@@ -41,7 +46,7 @@ class Watch(threading.Thread):
     def _look(self) -> bool:
         """Whether the container has ended. Raises what the daemon says if it came back, or never will."""
         try:
-            self._docker.api.wait(self._container, timeout=None)
+            self.code = int(self._docker.api.wait(self._container, timeout=None)["StatusCode"])
         except DOCKER_ERRORS as error:
             if not no_contact(error):
                 raise

@@ -1,13 +1,18 @@
-"""A daemon and a base image. With GRAPHREPRO_DOCKER=1 one that is missing is a failure; else the tests are skipped."""
+"""A daemon and images. With GRAPHREPRO_DOCKER=1 one that is missing is a failure; else the tests are skipped."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import docker
 import pytest
+
+from matrix.runtimes.docker_daemon import Daemon
 
 BASE = "graphrepro-test-base:bookworm"
 
@@ -49,6 +54,33 @@ def pip_wheel() -> Path:
     if not found:
         pytest.fail("this Python's ensurepip has no wheel of pip")
     return found[-1]
+
+
+def beside(name: str) -> ModuleType:
+    """A module in this folder, which is no package."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def docker_daemon(docker_api: docker.APIClient) -> Daemon:
+    return Daemon(docker_api, return_s=30)
+
+
+@pytest.fixture(scope="session")
+def engine_image(docker_api: docker.APIClient, base_image: str) -> str:
+    """The id of an image in which the attempt program and the simulated engine run."""
+    images = beside("images_for_tests")
+    try:
+        return str(images.engine_image(docker_api))
+    except images.CannotBuildError as problem:
+        missing(str(problem))
+        raise
 
 
 def missing(what: str) -> None:

@@ -7,10 +7,11 @@ import signal
 import socket
 from dataclasses import dataclass
 
-from attempt import server_info
+from attempt import memory, server_info
 from attempt.checks import CheckRun, End, warm_up
 from attempt.client import Client
 from attempt.evidence import Evidence, Timeline
+from attempt.log_limit import LogLimit
 from attempt.phases import MarkReader, Phases
 from attempt.power import PowerSampler
 from attempt.server import Server, first_of
@@ -41,6 +42,8 @@ async def run(attempt: Attempt) -> int:
     server = Server(attempt.control, attempt.timeline, phases)
     interrupt = _interruption(attempt)
     power = PowerSampler(attempt.timeline.now_s)
+    log_limit, oom_kills = LogLimit(attempt.evidence.log), memory.oom_kills()
+    limiting = asyncio.ensure_future(log_limit.watch())
     probe = asyncio.ensure_future(asyncio.to_thread(_probe, attempt.evidence))
     course = asyncio.ensure_future(_course(attempt, server, phases, power))
     await first_of(course, interrupt)
@@ -54,6 +57,10 @@ async def run(attempt: Attempt) -> int:
     await server.stop()
     if phases.current == "shutdown" and server.left == 0:
         phases.end()
+    limiting.cancel()
+    log_limit.cut()
+    if oom_kills is not None and (killed := (memory.oom_kills() or 0) - oom_kills) > 0:
+        attempt.evidence.write_raw("oom_kills.txt", f"{killed}\n".encode())
     attempt.evidence.write("power.json", "power-evidence", power.fields())
     await probe
     if not course.cancelled():
