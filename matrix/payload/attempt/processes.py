@@ -17,8 +17,12 @@ def become_subreaper() -> bool:
         return False
 
 
-def descendants(root: int) -> list[int]:
-    """Process ids of all living descendants of `root`. Zombies are dead, but their children are looked at."""
+def descendants(root: int, *, unreaped: bool = False) -> list[int]:
+    """Process ids of all living descendants of `root`; with `unreaped` also of those that have yet to be reaped.
+
+    A zombie is dead, but its children are looked at. It may still hold what it had: a process whose main thread is gone
+    looks like a zombie until its last thread has ended, and cannot be reaped before.
+    """
     parents, dead = _table()
     children: dict[int, list[int]] = {}
     for pid, parent in parents.items():
@@ -27,7 +31,7 @@ def descendants(root: int) -> list[int]:
     while queue:
         below = children.get(queue.pop(), [])
         queue += below
-        found += [pid for pid in below if pid not in dead]
+        found += [pid for pid in below if unreaped or pid not in dead]
     return found
 
 
@@ -69,19 +73,35 @@ def kill(pids: list[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def kill_descendants(root: int, limit_s: float) -> tuple[int, dict[int, int]]:
-    """SIGKILL until no descendant of `root`, which must be this process, is alive: (how many still are, statuses).
+def kill_descendants(root: int, limit_s: float) -> tuple[list[int], dict[int, int]]:
+    """SIGKILL until no descendant of `root`, which must be this process, is alive: (those that still are, statuses).
 
     Repeated, since one that is being killed may have forked a moment before, and a grandchild becomes visible as ours
     only when its parent is gone.
     """
     until = time.monotonic() + limit_s
     ended = reap()
-    while alive := descendants(root):
+    while alive := descendants(root, unreaped=True):
         kill(alive, signal.SIGKILL)
         ended |= reap()
         if time.monotonic() > until:
             break
         time.sleep(0.005)
     ended |= reap()
-    return len(alive), ended
+    return alive, ended
+
+
+def describe(pids: list[int]) -> str:
+    """For a person: what each of these is called, its state (D: uninterruptible), and where in the kernel it waits."""
+    return ", ".join(f"{pid} {_about(pid)}" for pid in pids)
+
+
+def _about(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            head, _, rest = file.read().decode(errors="replace").rpartition(")")
+        with open(f"/proc/{pid}/wchan", "rb") as file:  # noqa: PTH123
+            place = file.read().decode(errors="replace")
+    except OSError:
+        return "(ended)"
+    return f"{head.partition('(')[2]} (state {rest.split()[0]}, in {place if place.strip('0') else 'an unknown place'})"
