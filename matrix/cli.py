@@ -19,6 +19,7 @@ from matrix.faults import parse_inject
 from matrix.host.cli import add_pause, add_restore, production_from
 from matrix.images.commands import add_images_commands
 from matrix.plan import PlanOptions, list_cells, make_plan
+from matrix.preflight.cli import preflight_command
 from matrix.runtimes.choice import add_runtime_options, choose_runtime
 from matrix.spec import Spec, load_spec
 from repro import codec
@@ -162,6 +163,12 @@ def run_command(options: argparse.Namespace) -> int:
     return summary.exit_code(cells)
 
 
+def preflight(options: argparse.Namespace) -> int:
+    spec, engines = load_spec(options.spec), _engines(options)
+    plan, deployment = make_plan(spec, _plan_options(options, spec), engines), engines.deployment(spec)
+    return preflight_command(options, spec, deployment, launches=plan.forecast.launches)
+
+
 def clean_command(options: argparse.Namespace) -> int:
     from matrix.clean import clean
 
@@ -250,6 +257,11 @@ def _parser() -> argparse.ArgumentParser:
     cleaning.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
     cleaning.set_defaults(command=clean_command)
     add_restore(commands)
+    checking = commands.add_parser("preflight", help="the host against a plan; options as of `run`", allow_abbrev=False)
+    for add in (_add_spec, _add_plan, _add_run, add_pause):
+        add(checking)
+    checking.add_argument("--json", action="store_true", help="print the record `preflight`")
+    checking.set_defaults(command=preflight)
     add_images_commands(commands)
     return parser
 

@@ -59,4 +59,4 @@ def _said(status: int, errors: str) -> str:
     if status == 0:
         return ""
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
-    return (lines[0] if lines else f"exit status {status}")[:300]
+    return (lines[0].rstrip(".") if lines else f"exit status {status}")[:300]
