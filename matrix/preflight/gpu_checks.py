@@ -34,6 +34,13 @@ def gpus(asked: Asked, machine: Machine) -> PreflightLine:
             f"{told}; {indices(others)}: not {wanted}, which {hardware.architecture} is",
             "choose the spec of this machine, or hide the other GPUs",
         )
+    named = [g.state.gpu for g in found if hardware.gpu_name and hardware.gpu_name not in g.name]
+    if named:
+        return problem(
+            "gpus",
+            f"{told}; {indices(named)}: not a {hardware.gpu_name}, which numbers are compared for",
+            "choose the spec of this machine, or correct /hardware/gpu_name in one of your own",
+        )
     split = [g.state.gpu for g in found if g.mig]
     if split:
         return problem("gpus", f"{told}; {indices(split)} split by MIG", "`nvidia-smi -mig 0` on each, when it is idle")
