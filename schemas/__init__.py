@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
-from jsonschema import Draft202012Validator, FormatChecker, ValidationError
-from jsonschema.exceptions import best_match
-from jsonschema.validators import extend
-from referencing import Registry, Resource
+
+if TYPE_CHECKING:  # what finds the words is imported where a document is refused: it is a sixth of a command's start
+    from jsonschema import ValidationError
+    from referencing import Registry
 
 __all__ = ["SchemaViolation", "names", "registry", "schema", "validate", "version"]
 
@@ -57,6 +57,8 @@ def version(name: str) -> int:
 @cache
 def registry() -> "Registry[Any]":
     """All schemas by their ``$id``, for `jsonschema`."""
+    from referencing import Registry, Resource
+
     return Registry().with_resources((item["$id"], Resource.from_contents(item)) for item in _contents().values())
 
 
@@ -98,9 +100,11 @@ def _is_moment(value: object) -> bool:
         return False
 
 
-def _pattern(_: object, pattern: str, instance: object, part: Mapping[str, Any]) -> Iterator[ValidationError]:
+def _pattern(_: object, pattern: str, instance: object, part: Mapping[str, Any]) -> "Iterator[ValidationError]":
     """Python's ``$`` also matches before a final newline; in JSON Schema, as in the other validator, it does not.
     And a title tells a reader more than a regular expression does."""
+    from jsonschema import ValidationError
+
     if isinstance(instance, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), instance):
         if "title" not in part:
             yield ValidationError(f"{instance!r} does not match {pattern!r}")
@@ -109,17 +113,20 @@ def _pattern(_: object, pattern: str, instance: object, part: Mapping[str, Any])
         yield ValidationError(f"{instance!r} is not: {part['title']}{meaning}")
 
 
-_Wording = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
-
-
 @cache
 def _speaker(name: str) -> Any:
+    from jsonschema import Draft202012Validator, FormatChecker
+    from jsonschema.validators import extend
+
     formats = FormatChecker(formats=())
     formats.checks("date-time")(_is_moment)
-    return _Wording(_contents()[name], registry=registry(), format_checker=formats)
+    wording = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
+    return wording(_contents()[name], registry=registry(), format_checker=formats)
 
 
 def _worded(document: object, name: str, refusal: jsonschema_rs.ValidationError) -> tuple[str, str]:
+    from jsonschema.exceptions import best_match
+
     narrow, kept = _narrowed(document, refusal.instance_path)
     try:
         error = best_match(_speaker(name).iter_errors(narrow))
