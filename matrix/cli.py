@@ -112,6 +112,7 @@ def run_command(options: argparse.Namespace) -> int:
     from matrix import summary
     from matrix.environments import own_version
     from matrix.model_facts import declared_facts
+    from matrix.preflight.this_host import health_of
     from matrix.progress import progress_on
     from matrix.promptset import load_prompts, payload_dir
     from matrix.resolve import stop_ladder
@@ -153,6 +154,7 @@ def run_command(options: argparse.Namespace) -> int:
         tool_version=own_version(),
         free_port=_free_port,
         production=production_from(options, plan.forecast),
+        health=health_of(spec.hardware.gpu_count),
     )
     finished = execute(job, options.results, outside)
     cells = summary.cell_verdicts(finished.verdicts)

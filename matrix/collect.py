@@ -48,7 +48,8 @@ _BY_KIND: Mapping[str, Outcome] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptContext:
-    """What the harness knows about an attempt beside its evidence. ``declared`` are facts that no probe can read."""
+    """What the harness knows about an attempt beside its evidence. ``declared`` are facts that no probe can read;
+    ``suspect`` says why the host's hardware is not to be trusted, if so."""
 
     run_id: str
     target: str
@@ -58,6 +59,7 @@ class AttemptContext:
     gpu_count: int
     declared: Mapping[str, Fact]
     reference: Reference | None
+    suspect: tuple[str, ...] = ()
 
 
 def was_interrupted(evidence: Evidence) -> bool:
@@ -75,6 +77,12 @@ def collect(context: AttemptContext, evidence: Evidence, ended: Ended) -> Result
     step = context.step
     phases = phase_timings(evidence.timeline)
     outcome, detail, status, diagnosis = _outcome(evidence, phases, ended)
+    if context.suspect:  # whatever happened may be the hardware's doing: the verdict is void
+        why = "; ".join(context.suspect)[:300]
+        outcome, detail = (
+            "runtime_error",
+            f"the host's hardware is suspect: {why}; the attempt itself: {outcome}: {detail}",
+        )
     proof = _proof(context, evidence) if outcome == "completed" else ()
     first = evidence.timeline[0].at if evidence.timeline else None
     last = evidence.timeline[-1].at if evidence.timeline else None

@@ -16,6 +16,7 @@ from matrix.evidence import read_evidence
 from matrix.host.production import NoProduction, Production
 from matrix.interrupts import Interrupts
 from matrix.judge.reference import Reference, reference_from
+from matrix.preflight.health import Health, NoGpus
 from matrix.progress import Progress
 from matrix.resolve import resolve_step
 from matrix.runtimes.protocol import AttemptOrder, Ended, Handle, Runtime
@@ -25,7 +26,7 @@ from matrix.timeline import current_phase
 from repro import canonical, codec, store
 from repro.atomic import unwritable
 from repro.errors import InterruptedRunError, RecordError
-from repro.model import Fact, Plan, PlanStep, PlantedRule, Prompt, Result, Run, Verdict
+from repro.model import Fact, GpuHealth, Plan, PlanStep, PlantedRule, Prompt, Result, Run, Verdict
 from repro.verdict import run_verdicts
 
 POLL_S = 0.1
@@ -45,6 +46,7 @@ class Outside:
     tool_version: str
     free_port: Callable[[], int]
     production: Production = field(default_factory=NoProduction)
+    health: Health = field(default_factory=NoGpus)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,9 +150,10 @@ class _Execution:
         resolved = replace(resolved, environment={**runtimes, **resolved.environment, "GRAPHREPRO_LABEL": label})
         store.write_record(attempt_dir / "step.json", resolved)
         order = AttemptOrder(directory=attempt_dir, label=label, image=step.image, limit_s=worst_s(step))
+        look_again = self._outside.health.begin()
         with self._outside.runtime.start(order) as handle:
             ended = self._watch(handle, attempt_dir)
-        self._keep(launch, number, attempt_dir, ended)
+        self._keep(launch, number, attempt_dir, ended, look_again())
 
     def _watch(self, handle: Handle, attempt_dir: Path) -> Ended:
         asked = 0
@@ -168,7 +171,10 @@ class _Execution:
                     handle.kill()
             self._outside.progress.phase(current_phase(attempt_dir))
 
-    def _keep(self, launch: Launch, number: int, attempt_dir: Path, ended: Ended) -> None:
+    def _keep(self, launch: Launch, number: int, attempt_dir: Path, ended: Ended, health: GpuHealth | None) -> None:
+        if health is not None:
+            (attempt_dir / "evidence").mkdir(exist_ok=True)
+            store.write_record(attempt_dir / "evidence" / "gpu-health.json", health)
         evidence = read_evidence(attempt_dir)
         ours = ended.reason is None  # what else interrupted it is an outcome, and the run goes on
         if (was_interrupted(evidence) and ours) or (self._interrupts.count and not came_to_its_end(evidence)):
@@ -183,6 +189,7 @@ class _Execution:
             gpu_count=self._job.spec.hardware.gpu_count,
             declared=self._job.declared,
             reference=self._reference,
+            suspect=health.suspect if health is not None else (),
         )
         result = collect(context, evidence, ended)
         store.write_record(attempt_dir / "result.json", result)

@@ -8,19 +8,41 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from matrix.host.commands import HostCommands
+from matrix.preflight.health import GpuWatch, Health, NoGpus, kernel_log
 from matrix.preflight.nvml import NvmlGpus
 from matrix.preflight.question import DaemonUnknownError, Image, Sources
+from matrix.runtimes.local import LABEL
 from repro.errors import UnavailableError
 
 _MULTICAST = 132
 """CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED (cuda.h, since CUDA 12.1)."""
 _CUDA_S = 60.0
 _POLKIT_S = 30.0
+
+
+def health_of(gpu_count: int) -> Health:
+    """Who looks at the GPUs around each attempt."""
+    if not gpu_count:
+        return NoGpus()
+    return GpuWatch(NvmlGpus(ours=is_ours), kernel_log(HostCommands(), time.time))
+
+
+def is_ours(pid: int) -> bool | None:
+    """Does the process carry the label of an attempt? None if its environment is not ours to look at."""
+    try:
+        return LABEL in psutil.Process(pid).environ()
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.Error:
+        return None
 
 
 def this_host(environment: Mapping[str, str]) -> Sources:
