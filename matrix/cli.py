@@ -229,7 +229,7 @@ def _demand_free(port: int) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="python -m matrix",
         description="Plan and execute the matrix of draft budget x graph mode x NVLS for one target. Stages: "
         + "; ".join(f"{number}. {stage}" for number, stage in enumerate(STAGES, start=1))

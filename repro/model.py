@@ -235,8 +235,16 @@ class PhaseMark:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StopLadder:
-    """Seconds to wait after SIGTERM to the launcher, then after SIGKILL to its process group."""
+    """Seconds to wait after each signal on the way to the end of a server.
 
+    One that hangs gets all of them: its stacks are taken for at most ``dump_s``, and ``dump_signal``, if the engine has
+    one, makes it dump what it knows, for as long again; then SIGINT and SIGTERM to the launcher, and SIGKILL to all
+    that is left. Any other begins with SIGTERM.
+    """
+
+    dump_s: float
+    dump_signal: Literal["SIGQUIT"] | None
+    int_s: float
     term_s: float
     kill_s: float
 
@@ -346,6 +354,7 @@ TimelineEvent: TypeAlias = Literal[
     "check-ended",
     "server-exited",
     "signal-sent",
+    "evidence-taken",
     "interrupted",
     "port-taken",
     "not-started",
@@ -707,7 +716,7 @@ class Preflight:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuProcess:
-    """A process that holds memory of a GPU. ``ours``: it carries the label of the attempt; None where nobody can tell."""
+    """A process that holds memory of a GPU. ``ours``: it carries the attempt's label; None where nobody can tell."""
 
     pid: int
     memory_mib: float | None
