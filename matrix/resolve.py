@@ -11,7 +11,7 @@ from repro.errors import SpecError
 from repro.model import CheckPlan, PlanStep, Prompt, Step, StopLadder
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
-_TERM_S, _KILL_S = 20.0, 10.0
+_TERM_S, _KILL_S, _DUMP_S = 20.0, 10.0, 30.0
 
 
 def resolve_step(
@@ -54,8 +54,12 @@ def _as_sent(check: CheckPlan) -> CheckPlan:
 
 
 def stop_ladder(spec: Spec) -> StopLadder:
-    """A healthy SGLang drains and ends within seconds of SIGTERM; what is left then is killed."""
-    return StopLadder(term_s=float(spec.limits.get("stop", _TERM_S)), kill_s=_KILL_S)
+    """A healthy SGLang drains and ends within seconds of SIGTERM; what is left then is killed.
+
+    One that hangs in a request never drains, so SIGINT, which it treats as SIGTERM, and SIGTERM share the time.
+    """
+    term_s = float(spec.limits.get("stop", _TERM_S))
+    return StopLadder(dump_s=_DUMP_S, dump_signal=None, int_s=term_s / 2, term_s=term_s, kill_s=_KILL_S)
 
 
 def script_path(spec: Spec, placeholders: Mapping[str, str]) -> str:

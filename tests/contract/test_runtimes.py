@@ -85,7 +85,7 @@ class World:
                 for phase in ("launch", "weights_load", "graph_capture", "warmup", "shutdown")
             ),
             marks=(),
-            stop=StopLadder(term_s=0.5, kill_s=10.0),
+            stop=StopLadder(dump_s=10.0, dump_signal=None, int_s=0.5, term_s=0.5, kill_s=10.0),
             planted=None,
         )
         store.write_record(directory / "step.json", step)

@@ -14,11 +14,14 @@ from pathlib import Path
 
 from attempt import guardian, processes
 from attempt.evidence import Evidence, Timeline
+from attempt.log_limit import KEEP_BYTES, LogLimit
 from attempt.phases import Phases
 from attempt.step import BadStepError, Step, read_step
 
 OWNER_VARIABLE = "GRAPHREPRO_OWNER_FD"
 LABEL_VARIABLE = "GRAPHREPRO_LABEL"
+LOG_VARIABLE = "GRAPHREPRO_LOG_KEEP_BYTES"
+"""How much of head and tail of a long log is kept; for tests."""
 
 
 def main(arguments: list[str]) -> int:
@@ -49,12 +52,13 @@ def _attempt(step: Step, folder: Path, owner: int | None) -> int:
         timeline.append("attempt-ended")
         return 3
     evidence.log.touch()
+    log_limit = LogLimit(evidence.log, keep=int(os.environ.get(LOG_VARIABLE) or KEEP_BYTES))
     processes.become_subreaper()
     # A short path: engines put Unix sockets below TMPDIR, and those have room for about a hundred bytes. It says whose
     # run it is, so that the runtime can remove what nobody was left to remove.
     place = os.environ.get(LABEL_VARIABLE, "").partition("/")[0]
     scratch = Path(tempfile.mkdtemp(prefix=f"graphrepro-{place}-"))
-    control = guardian.start(step, evidence.log, timeline, scratch)
+    control = guardian.start(step, log_limit, timeline, scratch)
     begun = guardian.first_word(control)
     if begun["event"] != "started":
         timeline.append("not-started", detail=begun["detail"])
@@ -74,7 +78,9 @@ def _attempt(step: Step, folder: Path, owner: int | None) -> int:
         evidence=evidence,
         timeline=timeline,
         phases=phases,
+        log_limit=log_limit,
         control=control,
+        guardian=begun["guardian"],
         owner=owner,
         caught=caught,
     )

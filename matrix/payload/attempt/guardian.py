@@ -5,7 +5,8 @@ the server leaves behind. It stops everything when it is told to, and also when 
 that happened: a SIGKILL of the attempt program cannot leave a server on the GPUs. It holds no threads, imports almost
 nothing, and sits in a session of its own, out of reach of signals to the attempt program's process group.
 
-To the attempt program it sends JSON lines: {"event": "started" | "not-started" | "exited" | "signal" | "gone", …}.
+To the attempt program it sends JSON lines: {"event": "started" | "not-started" | "exited" | "signal" | "gone", …}, and
+it is told `stop` or `hung`.
 """
 
 import contextlib
@@ -25,14 +26,16 @@ from typing import Any, NoReturn
 
 from attempt import processes
 from attempt.evidence import Timeline
+from attempt.log_limit import LogLimit
 from attempt.step import Step
 
+LIMIT_LOG_S = 0.2
 SERVER_VARIABLES = ("PATH", "HOME", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CUDA_HOME")
 """What the server gets from outside the step: where programs, libraries and caches lie on this machine. Nothing else
 leaks in, so that two attempts of one step differ in nothing."""
 
 
-def start(step: Step, log: Path, timeline: Timeline, scratch: Path) -> socket.socket:
+def start(step: Step, log: LogLimit, timeline: Timeline, scratch: Path) -> socket.socket:
     """Forks the guardian, which starts the server: the attempt program's end of the line to it.
 
     To be called before any thread exists, and before asyncio does. `scratch` is removed by the guardian at the end.
@@ -63,29 +66,36 @@ def server_environment(step: Step, scratch: Path) -> dict[str, str]:
     return {"PATH": os.defpath, "HOME": str(scratch), **passed, "TMPDIR": str(scratch), **step.environment}
 
 
-def _guard(control: socket.socket, step: Step, log: Path, timeline: Timeline, scratch: Path) -> NoReturn:
+def server_path(step: Step) -> str:
+    """Where the server looks for programs."""
+    return step.environment.get("PATH") or os.environ.get("PATH", os.defpath)
+
+
+def _guard(control: socket.socket, step: Step, log: LogLimit, timeline: Timeline, scratch: Path) -> NoReturn:
     status = 1
     try:
         os.setsid()
         processes.become_subreaper()
-        _Guardian(control, step, timeline).watch(log, scratch)
+        _Guardian(control, step, timeline, log).watch(scratch)
         status = 0
     except BaseException as problem:  # noqa: BLE001  # a fork must never run on into its parent's code
         print(f"guardian: {type(problem).__name__}: {problem}", file=sys.stderr)
-        processes.kill_descendants(os.getpid(), step.kill_s)
+        processes.kill_descendants(os.getpid(), step.stop.kill_s)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         os._exit(status)
 
 
 class _Guardian:
-    def __init__(self, control: socket.socket, step: Step, timeline: Timeline) -> None:
+    def __init__(self, control: socket.socket, step: Step, timeline: Timeline, log: LogLimit) -> None:
         self._control = control
         self._step = step
         self._timeline = timeline
+        self._log = log
         self._launcher = 0
         self._status: int | None = None
         self._asked = False
+        self._hung = False
         self._alone = False
         # SIGCHLD and SIGTERM end a select() through this pipe; handlers alone would not.
         self._wake, write_end = os.pipe()
@@ -95,24 +105,25 @@ class _Guardian:
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         signal.signal(signal.SIGTERM, self._ask)
         for number in (signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+            # Not SIG_IGN, which the server would inherit: it has to obey the SIGINT that a hanging one is sent.
+            signal.signal(number, lambda _number, _frame: None)
 
     def _ask(self, _number: int, _frame: FrameType | None) -> None:
         self._asked = True
 
-    def watch(self, log: Path, scratch: Path) -> None:
+    def watch(self, scratch: Path) -> None:
         """Starts the server, waits until it is to be stopped, stops it."""
         try:
-            self._launch(log, scratch)
+            self._launch(scratch)
         except OSError as problem:
             self._tell("not-started", detail=f"{type(problem).__name__}: {problem.strerror}")
             return
-        self._tell("started", pid=self._launcher)
+        self._tell("started", guardian=os.getpid())
         self._wait(float("inf"), lambda: self._asked)
         self._stop()
 
-    def _launch(self, log: Path, scratch: Path) -> None:
-        with log.open("ab") as output:
+    def _launch(self, scratch: Path) -> None:
+        with self._log.path.open("ab") as output:
             process = subprocess.Popen(
                 self._step.argv,
                 stdin=subprocess.DEVNULL,
@@ -131,14 +142,19 @@ class _Guardian:
         until = time.monotonic() + seconds
         while not over() and (left := until - time.monotonic()) > 0:
             watched: list[int | socket.socket] = [self._wake] if self._alone else [self._wake, self._control]
-            ready, _, _ = select.select(watched, [], [], min(left, 3600.0))
+            if self._alone:
+                with contextlib.suppress(OSError):
+                    self._log.punch()
+            ready, _, _ = select.select(watched, [], [], min(left, LIMIT_LOG_S if self._alone else 3600.0))
             if self._wake in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake, 4096)
             self._note(processes.reap())
             if self._control in ready:
+                said = self._control.recv(4096)
                 self._asked = True
-                self._alone = not self._control.recv(4096)
+                self._hung = self._hung or b"hung" in said
+                self._alone = not said
 
     def _note(self, ended: dict[int, int]) -> None:
         if self._launcher in ended and self._status is None:
@@ -148,19 +164,31 @@ class _Guardian:
     def _stop(self) -> None:
         if self._alone:
             self._timeline.append("interrupted", detail="the attempt program is gone")
-        if self._status is None:
-            processes.kill([self._launcher], signal.SIGTERM)
-            self._tell("signal", detail="SIGTERM to the launcher")
-            self._wait(self._step.term_s, lambda: self._status is not None)
+        for number, wait_s, why in self._rungs():
+            if self._status is not None:
+                break
+            processes.kill([self._launcher], number)
+            self._tell("signal", detail=f"{number.name} to the launcher{why}")
+            self._wait(wait_s, lambda: self._status is not None)
         left = processes.descendants(os.getpid())
         if left:
             self._tell("signal", detail=f"SIGKILL to {len(left)} remaining process{'es' if len(left) > 1 else ''}")
-            remaining, ended = processes.kill_descendants(os.getpid(), self._step.kill_s)
+            left, ended = processes.kill_descendants(os.getpid(), self._step.stop.kill_s)
             self._note(ended)
-        else:
-            remaining = 0
         self._note(processes.reap())
-        self._tell("gone", left=remaining)
+        if self._alone:  # else the attempt program does it, which has yet to read it
+            self._log.cut()
+        self._tell("gone", detail=processes.describe(left) if left else None)
+
+    def _rungs(self) -> list[tuple[signal.Signals, float, str]]:
+        """(signal to the launcher, how long to wait for its end, why), in order."""
+        stop = self._step.stop
+        rungs = [(signal.SIGTERM, stop.term_s, "")]
+        if self._hung:
+            rungs.insert(0, (signal.SIGINT, stop.int_s, ": it hangs"))
+            if stop.dump_signal is not None:
+                rungs.insert(0, (signal.Signals[stop.dump_signal], stop.dump_s, ": the engine's own dump"))
+        return rungs
 
     def _tell(self, event: str, *, status: int | None = None, detail: str | None = None, **more: int) -> None:
         """Tells the attempt program; when that is gone, what belongs into the timeline is written here."""

@@ -5,62 +5,60 @@ runs, the middle of a large log is given back to the file system as a hole (fall
 written anew without the hole, and a line in it says how much is missing.
 """
 
-import asyncio
-import contextlib
 import ctypes
 import os
 from pathlib import Path
 from typing import BinaryIO
 
-HEAD_BYTES = 16 << 20
-TAIL_BYTES = 16 << 20
-SLACK_BYTES = 16 << 20
-"""By how much a log may exceed head and tail before a piece of it goes."""
-PERIOD_S = 0.2
+KEEP_BYTES = 64 << 20
+"""Of head and tail each, and by how much a log may exceed both before a piece of it goes."""
+UNREAD_BYTES = 256 << 20
+"""How much may wait for the reader of the marks: then a mark is lost sooner than the disk."""
 BLOCK = 1 << 16
 PUNCH_HOLE_KEEP_SIZE = 0x03
 """FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE (linux/falloc.h)."""
 
 
 class LogLimit:
-    """`watch()` is for a task beside the server, `cut()` for when nothing writes any more."""
+    """`punch()` is for now and then while the server runs, `cut()` for when nothing writes any more."""
 
-    def __init__(self, path: Path, *, head: int = HEAD_BYTES, tail: int = TAIL_BYTES, slack: int = SLACK_BYTES) -> None:
-        self._path = path
-        self._head, self._tail, self._slack = head, tail, slack
-        self._hole_end = head
+    def __init__(self, path: Path, *, keep: int = KEEP_BYTES, unread: int = UNREAD_BYTES) -> None:
+        self.path = path
+        self._keep, self._unread = keep, unread
+        self._hole_end = keep
 
-    async def watch(self) -> None:
-        """Makes holes until it is cancelled, or the file system cannot have any."""
-        with contextlib.suppress(OSError):
-            while True:
-                self.punch()
-                await asyncio.sleep(PERIOD_S)
+    def punch(self, read_to: int | None = None) -> int:
+        """Gives the middle back, if the log has become too long, and says where the hole ends.
 
-    def punch(self) -> None:
-        """Gives the middle back, if the log has become too long. Raises OSError if the file system cannot."""
-        end = (self._path.stat().st_size - self._tail) // BLOCK * BLOCK
-        if end - self._hole_end < self._slack:
-            return
-        with self._path.open("r+b") as log:
-            _punch(log.fileno(), self._hole_end, end - self._hole_end)
-        self._hole_end = end
+        What follows ``read_to`` is not read yet and stays, unless it is far too much. Raises OSError if the file system
+        cannot have holes.
+        """
+        size = self.path.stat().st_size
+        end = size - self._keep
+        if read_to is not None:
+            end = min(end, max(read_to, size - self._unread - self._keep))
+        end = end // BLOCK * BLOCK
+        if end - self._hole_end > self._keep:  # never in a log that cut() leaves alone
+            with self.path.open("r+b") as log:
+                _punch(log.fileno(), self._hole_end, end - self._hole_end)
+            self._hole_end = end
+        return self._hole_end
 
     def cut(self) -> None:
         """Writes a log that is too long anew: head, a line that says what is missing, tail. Raises OSError."""
-        size = self._path.stat().st_size
-        if size <= self._head + self._tail + self._slack:
+        size = self.path.stat().st_size
+        if size <= 3 * self._keep:
             return
-        short = self._path.with_name(self._path.name + ".part")
-        missing = size - self._head - self._tail
-        with self._path.open("rb") as log, short.open("wb") as kept:
-            _copy(log, kept, self._head)
+        short = self.path.with_name(self.path.name + ".part")
+        missing = size - 2 * self._keep
+        with self.path.open("rb") as log, short.open("wb") as kept:
+            _copy(log, kept, self._keep)
             kept.write(f"\n[graphrepro left out {missing} bytes of this log here]\n".encode())
-            log.seek(size - self._tail)
-            _copy(log, kept, self._tail)
+            log.seek(size - self._keep)
+            _copy(log, kept, self._keep)
             kept.flush()
             os.fsync(kept.fileno())
-        short.replace(self._path)
+        short.replace(self.path)
 
 
 def _copy(source: BinaryIO, target: BinaryIO, count: int) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 
 from attempt.evidence import Timeline
+from attempt.log_limit import UNREAD_BYTES, LogLimit
 from attempt.step import READY_PHASES
 
 CHUNK_BYTES = 1 << 20
@@ -35,6 +36,16 @@ class MarkReader:
     def behind(self) -> int:
         """Bytes of the log that were not read yet."""
         return os.fstat(self._file.fileno()).st_size - self._file.tell()
+
+    def read_to(self) -> int:
+        """The byte that is read next."""
+        return self._file.tell()
+
+    def skip_to(self, offset: int) -> None:
+        """What lies before this byte is there no more."""
+        if offset > self._file.tell():
+            self._file.seek(offset)
+            self._tail = b""
 
     def look(self, current: str) -> list[str]:
         """The phases begun since the last look, in order and all later than `current`.
@@ -73,18 +84,29 @@ class Phases:
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._marks: MarkReader | None = None
+        self._read_to: int | None = 0
         self._begun_s = 0.0
         self.current: str | None = None
 
     def follow(self, marks: MarkReader | None) -> None:
         """From now on phases begin as their marks appear; None ends that."""
         self._marks = marks
+        if marks is None:
+            self._read_to = None
 
-    def look(self) -> None:
-        """Begins the phases that the log has announced since the last look."""
-        if self._marks is not None and self.current is not None:
-            for phase in self._marks.look(self.current):
-                self.begin(phase)
+    def look(self) -> bool:
+        """Begins the phases that the log has announced since the last look; whether more of it is left to read."""
+        if self._marks is None or self.current is None:
+            return False
+        for phase in self._marks.look(self.current):
+            self.begin(phase)
+        return self._marks.behind() > 0
+
+    def limit(self, log: LogLimit) -> None:
+        """Gives back the middle of a log that is too long; not before it was read, if that is possible."""
+        end = log.punch(self._read_to if self._marks is None else self._marks.read_to())
+        if self._marks is not None and self._marks.behind() > UNREAD_BYTES:
+            self._marks.skip_to(end)
 
     def look_to_the_end(self) -> None:
         """Reads all that is in the log by now, so that what comes next is put down to the right phase."""

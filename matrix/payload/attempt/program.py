@@ -7,7 +7,7 @@ import signal
 import socket
 from dataclasses import dataclass
 
-from attempt import memory, server_info
+from attempt import hang, memory, server_info
 from attempt.checks import CheckRun, End, warm_up
 from attempt.client import Client
 from attempt.evidence import Evidence, Timeline
@@ -20,6 +20,7 @@ from attempt.step import Step
 EXIT_DONE, EXIT_INTERRUPTED = 0, 130
 COLLECT_S = 10.0
 LOOK_S = 0.05
+LIMIT_LOG_S = 0.2
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -31,7 +32,9 @@ class Attempt:
     evidence: Evidence
     timeline: Timeline
     phases: Phases
+    log_limit: LogLimit
     control: socket.socket
+    guardian: int
     owner: int | None
     caught: list[int]
 
@@ -39,11 +42,11 @@ class Attempt:
 async def run(attempt: Attempt) -> int:
     """The exit status of the program. The server and all it started are gone when this returns."""
     phases = attempt.phases
-    server = Server(attempt.control, attempt.timeline, phases)
+    server = Server(attempt.control, attempt.guardian, attempt.timeline, phases)
     interrupt = _interruption(attempt)
     power = PowerSampler(attempt.timeline.now_s)
-    log_limit, oom_kills = LogLimit(attempt.evidence.log), memory.oom_kills()
-    limiting = asyncio.ensure_future(log_limit.watch())
+    oom_kills = memory.oom_kills()
+    limiting = asyncio.ensure_future(_limit_log(attempt))
     probe = asyncio.ensure_future(asyncio.to_thread(_probe, attempt.evidence))
     course = asyncio.ensure_future(_course(attempt, server, phases, power))
     await first_of(course, interrupt)
@@ -53,21 +56,19 @@ async def run(attempt: Attempt) -> int:
         course.cancel()
         await first_of(course)
     if not server.exited.done():
-        phases.begin_shutdown(orderly=_orderly(course))
-    await server.stop()
-    if phases.current == "shutdown" and server.left == 0:
+        phases.begin_shutdown(orderly=_end(course) in {"complete", "slow"})
+    await server.stop(hung=_end(course) == "hung")
+    if phases.current == "shutdown" and not server.left:
         phases.end()
     limiting.cancel()
-    log_limit.cut()
+    attempt.log_limit.cut()
     if oom_kills is not None and (killed := (memory.oom_kills() or 0) - oom_kills) > 0:
         attempt.evidence.write_raw("oom_kills.txt", f"{killed}\n".encode())
     attempt.evidence.write("power.json", "power-evidence", power.fields())
     await probe
     if not course.cancelled():
         course.result()  # an error of this program's own is shown, after the server is gone
-    attempt.timeline.append(
-        "attempt-ended", detail=f"{server.left} processes could not be ended" if server.left else None
-    )
+    attempt.timeline.append("attempt-ended", detail=f"could not be ended: {server.left}" if server.left else None)
     return EXIT_INTERRUPTED if interrupted else EXIT_DONE
 
 
@@ -102,25 +103,44 @@ def _probe(evidence: Evidence) -> None:
     evidence.write("environment.json", "environment", describe())
 
 
-def _orderly(course: "asyncio.Future[bool]") -> bool:
-    return not course.cancelled() and course.exception() is None and course.result()
+async def _limit_log(attempt: Attempt) -> None:
+    try:
+        while True:
+            attempt.phases.limit(attempt.log_limit)
+            await asyncio.sleep(LIMIT_LOG_S)
+    except OSError as problem:
+        detail = f"the log is not limited before the end: {problem.strerror}"
+        attempt.timeline.append("evidence-taken", phase=attempt.phases.current, detail=detail)
 
 
-async def _course(attempt: Attempt, server: Server, phases: Phases, power: PowerSampler) -> bool:
-    """Whether the server was well to the end of the last check."""
+def _end(course: "asyncio.Future[End]") -> End | None:
+    """How the course ended; None if it was cut off."""
+    return None if course.cancelled() or course.exception() is not None else course.result()
+
+
+async def _course(attempt: Attempt, server: Server, phases: Phases, power: PowerSampler) -> End:
+    """How the server was at the end of the last check, or of its start if it came no further."""
+
+    async def take_evidence() -> None:
+        await hang.take_evidence(attempt.step, server, attempt.evidence, attempt.timeline, phases.current)
+
     async with Client(attempt.step.url, attempt.timeline.now_s) as client:
         if not await _ready(attempt, server, phases, client):
-            return False
+            if server.exited.done():
+                return "died"
+            await take_evidence()
+            return "hung"
         await server_info.collect(client, attempt.evidence, "_start", COLLECT_S)
         with power:
             end = await _checks(attempt, server, client)
         if end == "hung":
+            await take_evidence()
             # The engine's own watchdog may be about to say why: its own exit leaves more in the log than our kill.
             grace_s = min(attempt.step.limit_s("shutdown"), 600.0)
             await first_of(server.exited, limit_s=grace_s)
         elif end != "died":
             await server_info.collect(client, attempt.evidence, "", COLLECT_S)
-        return end in ("complete", "slow")
+        return end
 
 
 async def _ready(attempt: Attempt, server: Server, phases: Phases, client: Client) -> bool:
@@ -139,7 +159,7 @@ async def _ready(attempt: Attempt, server: Server, phases: Phases, client: Clien
 
 async def _ascent(attempt: Attempt, server: Server, phases: Phases, healthy: "asyncio.Future[None]") -> bool:
     while not server.exited.done():
-        phases.look()
+        more = phases.look()
         if healthy.done():
             phases.look_to_the_end()
             phases.begin("serving")
@@ -149,7 +169,7 @@ async def _ascent(attempt: Attempt, server: Server, phases: Phases, healthy: "as
         if left_s < 0:
             attempt.timeline.append("phase-limit", phase=phases.current, detail=f"more than {limit_s:g} s")
             return False
-        await first_of(healthy, server.exited, limit_s=min(left_s + 0.001, LOOK_S))
+        await first_of(healthy, server.exited, limit_s=0.0 if more else min(left_s + 0.001, LOOK_S))
     return False
 
 

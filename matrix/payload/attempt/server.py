@@ -15,16 +15,18 @@ from attempt.phases import Phases
 class Server:
     """`exited` is done when the launcher has ended; `status` is its exit status, None if nobody is left who knows it.
 
-    `left` is how many processes could not be killed in the end.
+    `left` names the processes that could not be killed in the end; empty if there are none. `guardian` is the parent of
+    all that belongs to the server.
     """
 
-    def __init__(self, control: socket.socket, timeline: Timeline, phases: Phases) -> None:
+    def __init__(self, control: socket.socket, guardian: int, timeline: Timeline, phases: Phases) -> None:
         self._control = control
+        self.guardian = guardian
         self._timeline = timeline
         self._phases = phases
         self.exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.status: int | None = None
-        self.left = 0
+        self.left = ""
         self._listening = asyncio.ensure_future(self._follow())
 
     async def _follow(self) -> None:
@@ -37,7 +39,8 @@ class Server:
                 self._take(message)
             if not gone:
                 # The guardian itself was killed. We are a subreaper too, so what it held is now ours to end.
-                self.left, _ = processes.kill_descendants(os.getpid(), 10.0)
+                alive, _ = processes.kill_descendants(os.getpid(), 10.0)
+                self.left = processes.describe(alive)
                 self._timeline.append("signal-sent", detail="SIGKILL to all: the guardian is gone")
         finally:
             self._end(self.status)  # nobody may wait for it any more, not even when the disk is full
@@ -52,17 +55,21 @@ class Server:
         elif event == "signal":
             self._timeline.append("signal-sent", phase=self._phases.current, detail=detail)
         else:
-            self.left = message["left"]
+            self.left = detail or ""
 
     def _end(self, status: int | None) -> None:
         self.status = status
         if not self.exited.done():
             self.exited.set_result(None)
 
-    async def stop(self) -> None:
-        """Has everything stopped, and returns when nothing that the server started is left, or cannot be killed."""
+    async def stop(self, *, hung: bool) -> None:
+        """Has everything stopped, and returns when nothing that the server started is left, or cannot be killed.
+
+        A server that hangs is first asked to dump what it knows, then to end as by Ctrl-C, which Python code can still
+        answer when it drains requests for ever.
+        """
         with contextlib.suppress(OSError):  # it has already stopped
-            self._control.send(b"stop\n")
+            self._control.send(b"hung\n" if hung else b"stop\n")
         await self._listening
 
 

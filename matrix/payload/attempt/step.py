@@ -38,6 +38,18 @@ class Prompt:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Stop:
+    """Seconds to wait: for stacks and dumps of a hanging server, and after each signal. `dump_signal` makes this engine
+    dump what it knows; None if it has no such signal."""
+
+    dump_s: float
+    dump_signal: str | None
+    int_s: float
+    term_s: float
+    kill_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
     """`limits` maps a phase to its seconds, `marks` a phase to the texts that announce it in the log."""
 
@@ -49,8 +61,7 @@ class Step:
     prompts: tuple[Prompt, ...]
     limits: Mapping[str, float]
     marks: Mapping[str, tuple[str, ...]]
-    term_s: float
-    kill_s: float
+    stop: Stop
 
     @property
     def url(self) -> str:
@@ -89,8 +100,19 @@ def _step(raw: Mapping[str, Any]) -> Step:
         prompts=tuple(_prompt(entry) for entry in raw["prompts"]),
         limits={str(entry["phase"]): float(entry["limit_s"]) for entry in raw["limits"]},
         marks={str(entry["phase"]): tuple(str(text) for text in entry["texts"]) for entry in raw["marks"]},
-        term_s=float(raw["stop"]["term_s"]),
-        kill_s=float(raw["stop"]["kill_s"]),
+        stop=_stop(raw["stop"]),
+    )
+
+
+def _stop(raw: Mapping[str, Any]) -> Stop:
+    if raw["dump_signal"] not in {None, "SIGQUIT"}:
+        raise ValueError(f"dump_signal is {raw['dump_signal']!r}")
+    return Stop(
+        dump_s=float(raw["dump_s"]),
+        dump_signal=raw["dump_signal"],
+        int_s=float(raw["int_s"]),
+        term_s=float(raw["term_s"]),
+        kill_s=float(raw["kill_s"]),
     )
 
 

@@ -28,6 +28,8 @@ MARKS = {
 }
 LIMITS = {"launch": 30.0, "weights_load": 30.0, "graph_capture": 30.0, "warmup": 30.0, "shutdown": 0.2}
 
+STOP = {"dump_s": 20.0, "dump_signal": None, "int_s": 5.0, "term_s": 20.0, "kill_s": 20.0}
+
 
 def check(name: str, **changes: Any) -> dict[str, Any]:
     plan = {
@@ -61,7 +63,7 @@ class Lab:
     environment: dict[str, str] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=lambda: dict(LIMITS))
     checks: list[dict[str, Any]] = field(default_factory=lambda: [check("lossless"), check("throughput")])
-    stop: dict[str, float] = field(default_factory=lambda: {"term_s": 20.0, "kill_s": 20.0})
+    stop: dict[str, Any] = field(default_factory=lambda: dict(STOP))
     more: dict[str, str] = field(default_factory=dict)
 
     def step(self) -> dict[str, Any]:
