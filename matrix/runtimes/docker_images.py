@@ -21,12 +21,14 @@ PULL_PAUSE_S = 5.0
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Image:
     """``digest`` is how a record names it: `repository@sha256:…` where it was given or pulled like that, else its id.
-    ``tag`` is what a run that allows tags was given, None otherwise. ``environment`` are the image's own variables."""
+    ``tag`` is what a run that allows tags was given, None otherwise. ``environment`` are the image's own variables;
+    ``python`` is the engine's interpreter, where a label says it, as in the images of `matrix images build`."""
 
     digest: str
     id: str
     tag: str | None
     environment: Mapping[str, str]
+    python: str | None
 
 
 def find_image(
@@ -57,7 +59,25 @@ def find_image(
         id=str(found["Id"]),
         tag=None if exact else reference,
         environment=_environment(found),
+        python=((found.get("Config") or {}).get("Labels") or {}).get("graphrepro.python"),
     )
+
+
+def newest_built(daemon: Daemon, target: str, architecture: str, source: str) -> str:
+    """The id of the newest image that `matrix images build` made for a target's architecture and engine source.
+
+    Raises UnavailableError if there is none, or no daemon answers."""
+    labels = [f"graphrepro.architecture={architecture}", f"graphrepro.engine_source={source}"]
+    try:
+        found = daemon.patiently(lambda: daemon.api.images(filters={"label": labels}))
+    except DOCKER_ERRORS as error:
+        raise UnavailableError(f"docker: {problem_of(error)}") from None
+    if not found:
+        raise UnavailableError(
+            f"target {target}: no image of its engine ({source} on {architecture}) is on this host: build it with "
+            f"`nox -s images-{target}`, or name yours with --image DIGEST"
+        )
+    return str(max(found, key=lambda image: (image["Created"], image["Id"]))["Id"])
 
 
 def _inspect(daemon: Daemon, reference: str) -> Mapping[str, Any] | None:

@@ -25,9 +25,11 @@ _GPU_ULIMITS = {"memlock": -1, "stack": 64 << 20}
 
 def add_docker_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("with --runtime docker")
-    group.add_argument("--image", metavar="DIGEST", help="repository@sha256:… or a local image's id")
+    group.add_argument("--image", metavar="DIGEST", help="repository@sha256:… or an id; default: the newest build")
     group.add_argument("--allow-tag", action="store_true", help="take a tag as --image all the same (recorded)")
-    group.add_argument("--image-python", default="python3", metavar="P", help="the engine's Python in the image")
+    group.add_argument(
+        "--image-python", metavar="P", help="the engine's Python; default: as the image says, or python3"
+    )
     group.add_argument("--gpus", metavar="all|none|ID,…", help="default: all, or none where the spec has none")
     group.add_argument("--gpu-access", choices=("auto", "runtime", "cdi"), default="auto", help="default: auto")
     group.add_argument("--no-jit-cache", action="store_true", help="every attempt compiles its kernels anew (recorded)")
@@ -41,13 +43,10 @@ def add_docker_options(parser: argparse.ArgumentParser) -> None:
 
 
 def demand_image(options: argparse.Namespace) -> None:
-    """Raises SpecError where the options name an image for a runtime that has none."""
+    """Raises SpecError where the options name an image for a runtime that has none. An engine's environment on the host
+    is not looked at with docker: a session names one for either runtime."""
     if options.runtime != "docker" and options.image is not None:
         raise SpecError("--image: the engine of an image runs with --runtime docker")
-    if options.runtime == "docker" and options.engine_env is not None:
-        raise SpecError("--engine-env: with --runtime docker the engine is the image's; give --image DIGEST")
-    if options.runtime == "docker" and options.image is None:
-        raise SpecError("--runtime docker: name the image with --image DIGEST (`docker images --digests --no-trunc`)")
 
 
 def docker_runtime(
@@ -67,10 +66,11 @@ def docker_runtime(
     from matrix.runtimes.docker import DockerRuntime
     from matrix.runtimes.docker_daemon import connect
     from matrix.runtimes.docker_gpus import Gpus, choose_access, parse_gpus
-    from matrix.runtimes.docker_images import find_image
+    from matrix.runtimes.docker_images import find_image, newest_built
 
     daemon = connect(environment)
-    image = find_image(daemon, options.image, allow_tag=options.allow_tag, say=say)
+    wanted = options.image or newest_built(daemon, spec.target, spec.hardware.architecture, spec.engine.source)
+    image = find_image(daemon, wanted, allow_tag=options.allow_tag, say=say)
     count = spec.hardware.gpu_count
     gpus = parse_gpus(options.gpus or ("all" if count else "none"))
     access = options.gpu_access
@@ -83,7 +83,13 @@ def docker_runtime(
     return DockerRuntime(
         daemon=daemon,
         image=image,
-        settings=container_settings(options, bool(gpus), cast("GpuAccess", access), _existing(mounts)),
+        settings=container_settings(
+            options,
+            bool(gpus),
+            cast("GpuAccess", access),
+            _existing(mounts),
+            python=options.image_python or image.python or "python3",
+        ),
         gpus=Gpus(gpus, count),
         payload=payload,
         grace_s=grace_s,
@@ -92,7 +98,12 @@ def docker_runtime(
 
 
 def container_settings(
-    options: argparse.Namespace, with_gpus: bool, access: "GpuAccess", mounts: tuple[Path, ...]
+    options: argparse.Namespace,
+    with_gpus: bool,
+    access: "GpuAccess",
+    mounts: tuple[Path, ...],
+    *,
+    python: str = "python3",
 ) -> "ContainerSettings":
     """The settings that the options ask for. Raises SpecError."""
     from matrix.runtimes.docker_container import ContainerSettings
@@ -101,7 +112,7 @@ def container_settings(
     if user != "image" and not re.fullmatch(r"\d+:\d+", user):
         raise SpecError(f"--container-user {user!r}: give UID:GID as numbers, or `image`")
     return ContainerSettings(
-        python=options.image_python,
+        python=python,
         user=None if user == "image" else user,
         mounts=mounts,
         gpu_access=access,
