@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from attempt import guardian, processes
+from attempt import guardian, memory, processes
 from attempt.evidence import Evidence, Timeline
 from attempt.log_limit import KEEP_BYTES, LogLimit
 from attempt.phases import Phases
@@ -58,6 +58,7 @@ def _attempt(step: Step, folder: Path, owner: int | None) -> int:
     # run it is, so that the runtime can remove what nobody was left to remove.
     place = os.environ.get(LABEL_VARIABLE, "").partition("/")[0]
     scratch = Path(tempfile.mkdtemp(prefix=f"graphrepro-{place}-"))
+    oom_kills = memory.oom_kills()
     control = guardian.start(step, log_limit, timeline, scratch)
     begun = guardian.first_word(control)
     if begun["event"] != "started":
@@ -83,6 +84,7 @@ def _attempt(step: Step, folder: Path, owner: int | None) -> int:
         guardian=begun["guardian"],
         owner=owner,
         caught=caught,
+        oom_kills=oom_kills,
     )
     return asyncio.run(run(attempt))
 

@@ -26,7 +26,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """`caught` holds the signals that came before the event loop could take them."""
+    """`caught` holds the signals that came before the event loop could take them; `oom_kills` is the kernel's count
+    from before the server was started."""
 
     step: Step
     evidence: Evidence
@@ -37,6 +38,7 @@ class Attempt:
     guardian: int
     owner: int | None
     caught: list[int]
+    oom_kills: int | None
 
 
 async def run(attempt: Attempt) -> int:
@@ -45,7 +47,6 @@ async def run(attempt: Attempt) -> int:
     server = Server(attempt.control, attempt.guardian, attempt.timeline, phases)
     interrupt = _interruption(attempt)
     power = PowerSampler(attempt.timeline.now_s)
-    oom_kills = memory.oom_kills()
     limiting = asyncio.ensure_future(_limit_log(attempt))
     probe = asyncio.ensure_future(asyncio.to_thread(_probe, attempt.evidence))
     course = asyncio.ensure_future(_course(attempt, server, phases, power))
@@ -62,7 +63,7 @@ async def run(attempt: Attempt) -> int:
         phases.end()
     limiting.cancel()
     attempt.log_limit.cut()
-    if oom_kills is not None and (killed := (memory.oom_kills() or 0) - oom_kills) > 0:
+    if attempt.oom_kills is not None and (killed := (memory.oom_kills() or 0) - attempt.oom_kills) > 0:
         attempt.evidence.write_raw("oom_kills.txt", f"{killed}\n".encode())
     attempt.evidence.write("power.json", "power-evidence", power.fields())
     await probe
