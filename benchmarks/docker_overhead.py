@@ -23,14 +23,16 @@ from tabulate import tabulate
 
 import matrix
 from matrix.promptset import payload_dir
+from matrix.resolve import stop_ladder
 from matrix.runtimes.docker import DockerRuntime
 from matrix.runtimes.docker_container import ATTEMPT, PAYLOAD, ContainerSettings
 from matrix.runtimes.docker_daemon import Daemon, connect
 from matrix.runtimes.docker_gpus import Gpus
 from matrix.runtimes.docker_images import find_image
 from matrix.runtimes.protocol import AttemptOrder
+from matrix.spec import load_spec
 from repro import store
-from repro.model import PhaseLimit, Step, StopLadder
+from repro.model import PhaseLimit, Step
 
 RATIO = 1.05
 FIRST_S = 2.0
@@ -90,7 +92,7 @@ def _attempt(folder: Path) -> Path:
         prompts=(),
         limits=(PhaseLimit(phase="launch", limit_s=60.0),),
         marks=(),
-        stop=StopLadder(term_s=10.0, kill_s=10.0),
+        stop=stop_ladder(load_spec("sim")),
         planted=None,
     )
     store.write_record(folder / "step.json", step)

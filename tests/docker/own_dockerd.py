@@ -63,7 +63,8 @@ class OwnDockerd:
             self._containerd = self._spawn(["containerd", "--config", str(self.root / "containerd.toml")])
         folders = ("--data-root", self.root / "data", "--exec-root", self.root / "exec", "--pidfile", self.root / "pid")
         network = ("--bridge=none", "--iptables=false", "--ip-masq=false", "--containerd", str(socket))
-        self._process = self._spawn(["dockerd", "-H", self.host, *map(str, folders), *network])
+        # In a network namespace of its own: a dockerd without a bridge deletes docker0, whosever it is.
+        self._process = self._spawn(["unshare", "--net", "dockerd", "-H", self.host, *map(str, folders), *network])
         until = time.monotonic() + START_S
         while True:
             with contextlib.suppress(docker.errors.DockerException, requests.exceptions.RequestException):
