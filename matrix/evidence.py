@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,9 +118,10 @@ def phase_timings(timeline: tuple[TimelineEntry, ...]) -> tuple[PhaseTiming, ...
                 timings.append(_timing(open_phase, "completed", entry.at_s))
             open_phase = (entry.phase, entry.at_s)
         elif entry.event in states and open_phase is not None:
-            if entry.event == "server-exited" and open_phase[0] == "shutdown":
-                continue
-            timings.append(_timing(open_phase, states[entry.event], entry.at_s))
+            state = states[entry.event]
+            if entry.event == "server-exited" and open_phase[0] == "shutdown":  # it was to end: by itself, or by SIGKILL
+                state = "timed_out" if entry.status == -signal.SIGKILL else "completed"
+            timings.append(_timing(open_phase, state, entry.at_s))
             open_phase = None
     if open_phase is not None:
         timings.append(_timing(open_phase, "interrupted", None))
