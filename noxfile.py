@@ -97,7 +97,7 @@ def lint(session: nox.Session) -> None:
 @nox.session(venv_backend="none", requires=["harness"])
 def typecheck(session: nox.Session) -> None:
     """mypy --strict over the packages, the payload and this file."""
-    payload = ("-p", "attempt", "-p", "probe", "-p", "simulated", "--exclude", "^$")
+    payload = ("-p", "attempt", "-p", "probe", "-p", "simulated", "-p", "dummy", "--exclude", "^$")
     python(session, "-m", "mypy")
     python(session, "-m", "mypy", "noxfile.py")
     python(session, "-m", "mypy", *payload, env={"MYPYPATH": "matrix/payload"})

@@ -9,7 +9,7 @@ from matrix.engines.deployment import ChatSettings, Deployment, ResolvedLaunch
 from matrix.engines.flags import FlagTable
 from matrix.engines.overlay import Overlay, load_overlay
 from matrix.spec import Spec
-from repro.model import Cell, Coordinates, Engine, Shape
+from repro.model import Cell, Coordinates, Engine, Shape, Tier
 
 _ADAPTERS: Mapping[str, Callable[..., ResolvedLaunch]] = {"sglang": sglang.resolve, "simulated": simulated.resolve}
 
@@ -32,7 +32,7 @@ class EngineChoice:
     model: str | None = None
     draft_model: str | None = None
     _resolved: dict[str, ResolvedLaunch] = field(default_factory=dict)
-    _deployment: Deployment | None = None
+    _deployments: dict[Tier | None, Deployment] = field(default_factory=dict)
 
     def overlay_for(self, spec: Spec, coordinates: Coordinates) -> Overlay:
         """The overlay of the cell's engine source. Raises SpecError if there is none of that name."""
@@ -55,11 +55,11 @@ class EngineChoice:
         """argv, environment and expectation of a cell, with what stands against running it."""
         if cell.id not in self._resolved:
             adapter = _ADAPTERS[spec.engine.name]
-            if self._deployment is None:
-                self._deployment = self.deployment(spec)
+            if spec.tier not in self._deployments:
+                self._deployments[spec.tier] = self.deployment(spec)
             self._resolved[cell.id] = adapter(
                 cell.coordinates,
-                deployment=self._deployment,
+                deployment=self._deployments[spec.tier],
                 overlay=self.overlay_for(spec, cell.coordinates),
                 version=spec.engine.version,
                 cell=cell.id,

@@ -69,7 +69,8 @@ def main(arguments: list[str]) -> int:
 
 
 def list_command(options: argparse.Namespace) -> int:
-    cells = list_cells(load_spec(options.spec), _engines(options))
+    spec = load_spec(options.spec)
+    cells = list_cells(spec.of_tier(options.tier), _engines(options))
     if options.json:
         _print_json(codec.encode(cells))
         return 0
@@ -77,13 +78,17 @@ def list_command(options: argparse.Namespace) -> int:
 
     rows = [[cell.id, cell.state, cell.reason or ""] for cell in cells.cells]
     _print(tabulate(rows, headers=["cell", "state", "reason"], maxcolwidths=[None, None, 70], disable_numparse=True))
-    _tell(f"{len(cells.cells)} cells of {cells.target}; next: python -m matrix plan --spec {options.spec}")
+    tier = "" if options.tier is None else f" --tier {options.tier}"
+    others = f" (other tiers: --tier {'|'.join(spec.tiers)})" if spec.tiers and not tier else ""
+    _tell(
+        f"{len(cells.cells)} cells of {cells.target}{others}; next: python -m matrix plan --spec {options.spec}{tier}"
+    )
     return 0
 
 
 def plan_command(options: argparse.Namespace) -> int:
     gc.disable()  # thousands of steps are made once and printed: looking for cycles in them is a fifth of the time
-    spec = load_spec(options.spec)
+    spec = load_spec(options.spec).of_tier(options.tier)
     plan = make_plan(spec, _plan_options(options, spec), _engines(options))
     if options.json:
         _print_json(codec.encode(plan))
@@ -118,7 +123,7 @@ def run_command(options: argparse.Namespace) -> int:
     from matrix.resolve import stop_ladder
     from matrix.run import Job, Outside, execute
 
-    spec, engines = load_spec(options.spec), _engines(options)
+    spec, engines = load_spec(options.spec).of_tier(options.tier), _engines(options)
     plan_options = _plan_options(options, spec)
     plan = make_plan(spec, plan_options, engines)
     stop, deployment = stop_ladder(spec), engines.deployment(spec)
@@ -166,7 +171,7 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 def preflight(options: argparse.Namespace) -> int:
-    spec, engines = load_spec(options.spec), _engines(options)
+    spec, engines = load_spec(options.spec).of_tier(options.tier), _engines(options)
     plan, deployment = make_plan(spec, _plan_options(options, spec), engines), engines.deployment(spec)
     return preflight_command(options, spec, deployment, launches=plan.forecast.launches)
 
@@ -242,6 +247,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     listing = commands.add_parser("list", help="the cells of a target", allow_abbrev=False)
     _add_spec(listing)
+    listing.add_argument("--tier", choices=get_args(Tier), help="the cells of this tier (default: the spec's own)")
     listing.add_argument("--json", action="store_true", help="print the record `cells`")
     listing.set_defaults(command=list_command)
     planning = commands.add_parser("plan", help="resolved steps, skips and a forecast", allow_abbrev=False)
@@ -278,7 +284,7 @@ def _add_spec(parser: argparse.ArgumentParser) -> None:
 def _add_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--select", action="append", default=[], metavar="GLOB", help="only these cells (repeatable)")
     parser.add_argument("--skip", action="append", default=[], metavar="GLOB", help="not these cells (repeatable)")
-    parser.add_argument("--tier", choices=get_args(Tier))
+    parser.add_argument("--tier", choices=get_args(Tier), help="how much of the real thing runs (default: the spec's)")
     parser.add_argument("--depth", choices=get_args(Depth), default="screen", help="default: screen, one launch a cell")
     parser.add_argument("--launches", type=_positive, metavar="N", help="launches a cell, instead of the depth's")
     parser.add_argument("--hours", type=_positive_hours, metavar="H", help="leave out what does not fit into H hours")

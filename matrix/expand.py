@@ -64,7 +64,8 @@ def expand(spec: Spec) -> tuple[SpecCell, ...]:
 
 def reference_cell(spec: Spec) -> Cell:
     """The `ar` cell that every output of the spec is compared with."""
-    return make_cell("ar", graph=spec.reference.graph, nvls=spec.reference.nvls, defaults=spec.cell_defaults)
+    at = spec.reference
+    return make_cell("ar", graph=at.graph, nvls=at.nvls, defaults=spec.cell_defaults, tier=spec.tier)
 
 
 class _RuleSet:
@@ -95,7 +96,8 @@ class _RuleSet:
 def _candidates(spec: Spec) -> Iterator[tuple[Cell, Role, Depth, str | None, str]]:
     defaults = spec.cell_defaults
     for budget, graph, nvls in product(spec.axes.budget, spec.axes.graph, spec.axes.nvls):
-        yield make_cell(budget, graph=graph, nvls=nvls, defaults=defaults), "cell", "screen", None, "/axes"
+        cell = make_cell(budget, graph=graph, nvls=nvls, defaults=defaults, tier=spec.tier)
+        yield cell, "cell", "screen", None, "/axes"
     for index, entry in enumerate(spec.include):
         pointer = f"/include/{index}"
         graphs = entry.graph or (spec.defaults.graph,)
@@ -107,7 +109,7 @@ def _candidates(spec: Spec) -> Iterator[tuple[Cell, Role, Depth, str | None, str
                     graph=graph,
                     nvls=nvls,
                     defaults=defaults,
-                    tier=entry.tier,
+                    tier=entry.tier or spec.tier,
                     engine_source=entry.engine_source,
                     variant=entry.variant,
                 )

@@ -80,6 +80,7 @@ def make_plan(spec: Spec, options: PlanOptions, engines: arguments.EngineChoice)
     Order: the reference, the cells, the reference again. Raises SpecError for what is wrong in the spec or the options,
     and NothingToRunError if no step is left.
     """
+    spec = spec.of_tier(options.tier)
     prompts = load_prompts(spec.load.prompts, spec.load.count)
     entries = expand(spec)
     chosen, skips = _choose(spec, entries, options, engines)

@@ -5,7 +5,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -15,6 +15,7 @@ import cattrs
 
 import schemas
 from matrix.cell import Defaults
+from matrix.tiers import tier_document
 from repro.errors import SpecError
 from repro.model import Depth, Graph, Nvls, Tier
 
@@ -133,7 +134,11 @@ class ForecastSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spec:
-    """One target: what the machine is, which engine runs on it and how, and which cells make its matrix."""
+    """One target: what the machine is, which engine runs on it and how, and which cells make its matrix.
+
+    ``tiers`` holds the same for each other tier: a spec of its own, whose cells are of its ``tier``, since what runs
+    there is compared with a reference of the same tier. ``tier`` is None for the default's.
+    """
 
     target: str
     title: str
@@ -152,6 +157,8 @@ class Spec:
     exclude: tuple[Rule, ...] = ()
     unsupported: tuple[Rule, ...] = ()
     checks: Mapping[str, str] = field(default_factory=dict)
+    tier: Tier | None = None
+    tiers: "Mapping[Tier, Spec]" = field(default_factory=dict)
     sha256: str = ""
     origin: str = ""
 
@@ -160,6 +167,10 @@ class Spec:
         return Defaults(
             architecture=self.hardware.architecture, tier=self.defaults.tier, engine_source=self.engine.source
         )
+
+    def of_tier(self, tier: Tier | None) -> "Spec":
+        """The spec of this tier; this one if it has none of its own."""
+        return self if tier is None else self.tiers.get(tier, self)
 
 
 def built_in_specs() -> tuple[str, ...]:
@@ -202,12 +213,24 @@ def parse_spec(data: bytes, *, origin: str) -> Spec:
     if not document:
         raise SpecError(f"spec {origin}: is empty: start from a copy of a built-in one in matrix/specs/")
     _demand_known_version(document, origin)
+    digest = hashlib.sha256(data).hexdigest()
+    spec = _structured(document, origin, sha256=digest)
+    tiers = {
+        tier: replace(_structured(tier_document(document, tier), f"{origin} [tiers.{tier}]", sha256=digest), tier=tier)
+        for tier in document.get("tiers", {})
+    }
+    if spec.defaults.tier in tiers:
+        raise SpecError(f"spec {origin}: /tiers/{spec.defaults.tier}: is the default tier: what it is stands above")
+    return replace(spec, tiers=tiers)
+
+
+def _structured(document: Mapping[str, object], origin: str, *, sha256: str) -> Spec:
     try:
         schemas.validate(document, "matrix-spec", f"spec {origin}")
     except schemas.SchemaViolation as problem:
         raise SpecError(f"{problem}{_nearest_key(problem.problem)}") from problem
-    del document["record"], document["schema_version"]
-    spec = _converter().structure({**document, "sha256": hashlib.sha256(data).hexdigest(), "origin": origin}, Spec)
+    fields = {key: value for key, value in document.items() if key not in {"record", "schema_version", "tiers"}}
+    spec = _converter().structure({**fields, "sha256": sha256, "origin": origin}, Spec)
     _check_consistency(spec)
     return spec
 

@@ -1,4 +1,4 @@
-"""`python <this folder> attempt|probe|simulated …`: the programs that run beside the engine.
+"""`python <this folder> attempt|probe|dummy|simulated …`: the programs that run beside the engine.
 
 Running the folder puts it first on ``sys.path``, also under ``-P`` and PYTHONSAFEPATH, so the packages here import each
 other by their bare names and nothing needs to be installed in the engine's environment.
@@ -15,10 +15,12 @@ def main() -> int:
         from attempt.cli import main as program
     elif name == "probe":
         from probe.cli import main as program
+    elif name == "dummy":
+        from dummy.cli import main as program
     elif name == "simulated":
         from simulated.cli import main as program
     else:
-        print("usage: python PAYLOAD_FOLDER attempt FOLDER | probe | simulated [OPTIONS]", file=sys.stderr)
+        print("usage: python PAYLOAD_FOLDER attempt FOLDER | probe | dummy | simulated [OPTIONS]", file=sys.stderr)
         return 2
     return program(arguments)
 

@@ -10,7 +10,7 @@ import pytest
 import matrix
 
 PAYLOAD = Path(matrix.__file__).parent / "payload"
-OURS = {"attempt", "probe", "simulated"}
+OURS = {"attempt", "probe", "simulated", "dummy"}
 FILES = [PAYLOAD / "__main__.py", *(path for name in sorted(OURS) for path in sorted((PAYLOAD / name).rglob("*.py")))]
 
 
