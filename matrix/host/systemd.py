@@ -107,6 +107,8 @@ class Systemd:
 
     def _advice(self, said: str) -> str:
         low = said.lower()
+        if self.scope == "user" and "connect to bus" in low:
+            return "log in as the user of the unit (XDG_RUNTIME_DIR must be set), or leave --pause-scope user out"
         if "not installed" in low or "not been booted" in low or "connect to bus" in low or "cannot be run" in low:
             return "--pause-unit needs a host that systemd runs; stop the service yourself and leave the option out"
         if "denied" in low or "authentication" in low or "permission" in low:

@@ -20,8 +20,9 @@ from matrix.host.commands import Answer
 from matrix.host.systemd import Systemd
 from repro.errors import UnavailableError
 
-IMAGE = "graphrepro-systemd"
+IMAGE = "graphrepro-systemd-user"
 LABEL = "graphrepro-test=systemd"
+ENVIRONMENT = ("--env", "XDG_RUNTIME_DIR=/run/user/0")
 UNITS = {
     "production.service": "[Service]\nExecStart=/bin/sleep infinity\n",
     "broken.service": "[Service]\nType=oneshot\nExecStart=/bin/false\n",
@@ -46,14 +47,14 @@ class Container:
         return f"/usr/bin/{program}"
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Answer:
-        done = docker("exec", self.name, *argv, timeout_s=timeout_s)
+        done = docker("exec", *ENVIRONMENT, self.name, *argv, timeout_s=timeout_s)
         return Answer(status=done.returncode, out=done.stdout, said=done.stderr.strip().partition("\n")[0])
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
     def shell(self, script: str) -> str:
-        return docker("exec", self.name, "bash", "-c", script).stdout
+        return docker("exec", *ENVIRONMENT, self.name, "bash", "-c", script).stdout
 
     def booted(self) -> None:
         for _ in range(120):
@@ -63,6 +64,10 @@ class Container:
         for name, text in UNITS.items():
             self.shell(f"printf '%b' {json.dumps(text)} >/etc/systemd/system/{name}")
         self.shell("systemctl daemon-reload; systemctl reset-failed")
+        self.shell(
+            "cd /root; mkdir -p .config/systemd/user; cp /etc/systemd/system/production.service .config/systemd/user"
+        )
+        self.shell("systemctl start user@0.service; systemctl --user daemon-reload")
 
 
 def docker(*arguments: str, timeout_s: float = 120) -> "subprocess.CompletedProcess[str]":
@@ -81,7 +86,7 @@ def make_image() -> None:
         return
     if shutil.which("mmdebstrap") is None:
         missing(f"there is no image {IMAGE}, and no mmdebstrap to make it with")
-    include = "--include=systemd,systemd-sysv,dbus,python3"
+    include = "--include=systemd,systemd-sysv,dbus,dbus-user-session,libpam-systemd,python3"
     with subprocess.Popen(["mmdebstrap", "--variant=minbase", include, "bookworm"], stdout=subprocess.PIPE) as made:
         subprocess.run(["docker", "import", "-", IMAGE], stdin=made.stdout, check=True, stdout=subprocess.DEVNULL)
 
@@ -94,7 +99,7 @@ def container() -> Iterator[Container]:
     mounts = {sys.prefix, sys.base_prefix, str(Path(matrix.__file__).resolve().parents[1])}
     options = ["--cap-add", "SYS_ADMIN", "--security-opt", "seccomp=unconfined", "--cgroupns", "host"]
     options += [item for place in ("/run", "/run/lock", "/tmp") for item in ("--tmpfs", place)]
-    options += ["-v", "/sys/fs/cgroup:/sys/fs/cgroup:rw", "--label", LABEL]
+    options += ["-v", "/sys/fs/cgroup:/sys/fs/cgroup:rw", "--network", "none", "--label", LABEL]
     options += [item for path in sorted(mounts) for item in ("-v", f"{path}:{path}:ro")]
     started = docker("run", "--detach", *options, IMAGE, "/sbin/init")
     assert started.returncode == 0, started.stderr
@@ -306,3 +311,19 @@ class TestRuns:
         assert status == 4, log
         assert "runs again although this run goes on" in log
         assert (state(host), records(host), timers(host)) == ("active", [], "")
+
+    def test_a_users_own_unit(self, host: Container) -> None:
+        host.shell("systemctl --user start production")
+        options = "--select '*b8t4-eager-nvls' --pause-scope user"
+        done = host.run(["bash", "-c", f"cd /root && {RUN} {options} 2>&1"], 120)
+        assert done.status == 0, done.out
+        assert "PRODUCTION production.service READY after" in done.out
+        assert host.shell("systemctl --user is-active production").strip() == "active"
+        assert host.shell("systemctl --user list-units --all --plain --no-legend 'graphrepro-restore-*'").strip() == ""
+        told = host.shell(f"{PYTHON} preflight --spec sim --pause-unit production --pause-scope user")
+        assert "production.service is active" in told
+
+    def test_preflight_knows_the_unit(self, host: Container) -> None:
+        told = host.shell(f"{PYTHON} preflight --spec sim --pause-unit production")
+        assert "ok      unit    production.service is active; this user may stop and start it" in told
+        assert "systemd knows no such unit" in host.shell(f"{PYTHON} preflight --spec sim --pause-unit nonesuch")
