@@ -2,7 +2,6 @@
 
 import json
 import re
-import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,10 +117,9 @@ def phase_timings(timeline: tuple[TimelineEntry, ...]) -> tuple[PhaseTiming, ...
                 timings.append(_timing(open_phase, "completed", entry.at_s))
             open_phase = (entry.phase, entry.at_s)
         elif entry.event in states and open_phase is not None:
-            state = states[entry.event]
-            if entry.event == "server-exited" and open_phase[0] == "shutdown":  # it was to end: by itself, or by SIGKILL
-                state = "timed_out" if entry.status == -signal.SIGKILL else "completed"
-            timings.append(_timing(open_phase, state, entry.at_s))
+            if entry.event == "server-exited" and open_phase[0] == "shutdown":
+                continue  # it was to end; the phase ends when nothing of the server is left
+            timings.append(_timing(open_phase, states[entry.event], entry.at_s))
             open_phase = None
     if open_phase is not None:
         timings.append(_timing(open_phase, "interrupted", None))
