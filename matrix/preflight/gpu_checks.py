@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
+from matrix.environments import installed_version
 from matrix.host.systemd import Systemd
-from matrix.preflight.drivers import FIRST_CUDA, capability, too_old, version
+from matrix.preflight.drivers import FIRST_CUDA, MINIMUM_DRIVER, capability, too_old, version
 from matrix.preflight.gpus import Gpu, Machine, indices
 from matrix.preflight.health import suspicion
 from matrix.preflight.question import Asked, ok, problem, unknown
@@ -62,12 +63,10 @@ def driver(asked: Asked, machine: Machine) -> PreflightLine:
     if found is None or serves is None:
         return unknown("driver", "NVML does not tell the driver's version", "`nvidia-smi` does")
     told = f"driver {machine.driver}, up to CUDA {machine.cuda}"
-    needed = asked.image.cuda if asked.image is not None else None
+    whose, needed = _cuda_of_engine(asked)
     cuda = version(needed)
     if cuda is not None and (branch := too_old(found, cuda)) is not None:
-        return problem(
-            "driver", f"{told}; the image has CUDA {needed}", f"install a driver of branch {branch} or newer"
-        )
+        return problem("driver", f"{told}; {whose} has CUDA {needed}", f"install a driver of branch {branch} or newer")
     first = FIRST_CUDA.get(asked.question.spec.hardware.architecture)
     if first is not None and serves[:2] < first:
         wanted = ".".join(map(str, first))
@@ -81,8 +80,17 @@ def driver(asked: Asked, machine: Machine) -> PreflightLine:
             "driver", f"{told}; the engine's CUDA is not known", "CUDA 13 needs driver 580 or newer, CUDA 12 needs 525"
         )
     if serves[:2] < cuda[:2]:
-        return ok("driver", f"{told}; the image's CUDA {needed} runs by minor version compatibility")
-    return ok("driver", f"{told}; the image has CUDA {needed}")
+        return ok("driver", f"{told}; CUDA {needed} of {whose} runs by minor version compatibility")
+    return ok("driver", f"{told}; {whose} has CUDA {needed}")
+
+
+def _cuda_of_engine(asked: Asked) -> tuple[str, str | None]:
+    """Where the engine is, and the CUDA that it was built for: None if it does not say."""
+    if asked.question.engine_env is None or asked.question.runtime == "docker":
+        return "the image", asked.image.cuda if asked.image is not None else None
+    packages = ("nvidia_cuda_runtime", *(f"nvidia_cuda_runtime_cu{major}" for major in sorted(MINIMUM_DRIVER)))
+    found = (installed_version(asked.question.engine_env, package) for package in packages)
+    return "the environment", next((one for one in found if one), None)
 
 
 def memory(asked: Asked, machine: Machine) -> PreflightLine:

@@ -17,6 +17,7 @@ import psutil
 
 from matrix.host.commands import HostCommands
 from matrix.preflight.health import GpuWatch, Health, NoGpus, kernel_log
+from matrix.preflight.limited import LimitedGpus
 from matrix.preflight.nvml import NvmlGpus
 from matrix.preflight.question import DaemonUnknownError, Image, Sources
 from matrix.runtimes.local import LABEL
@@ -32,7 +33,7 @@ def health_of(gpu_count: int) -> Health:
     """Who looks at the GPUs around each attempt."""
     if not gpu_count:
         return NoGpus()
-    return GpuWatch(NvmlGpus(ours=is_ours), kernel_log(HostCommands(), time.time))
+    return GpuWatch(LimitedGpus(NvmlGpus(ours=is_ours)), kernel_log(HostCommands(), time.time))
 
 
 def is_ours(pid: int) -> bool | None:
@@ -48,7 +49,7 @@ def is_ours(pid: int) -> bool | None:
 def this_host(environment: Mapping[str, str]) -> Sources:
     """``environment`` says where docker is (DOCKER_HOST and its companions)."""
     return Sources(
-        gpus=NvmlGpus(),
+        gpus=LimitedGpus(NvmlGpus()),
         daemon=DockerDaemon(environment),
         commands=HostCommands(),
         free_bytes=lambda path: shutil.disk_usage(path).free,

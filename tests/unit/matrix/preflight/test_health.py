@@ -1,5 +1,6 @@
 """The GPUs around an attempt: what makes a host suspect, and what an illegal memory access leaves behind."""
 
+import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from matrix.host.commands import Answer
 from matrix.preflight.gpus import GpusUnknownError
 from matrix.preflight.health import GpuWatch, kernel_log, merged, suspicion, xids_in
+from matrix.preflight.limited import LimitedGpus
 from matrix.preflight.nvml import NvmlGpus
 from repro import codec
 from repro.model import GpuHealth, Xid
@@ -153,6 +155,35 @@ def test_an_old_driver_knows_no_recovery_action(b300: Any, nvml: ModuleType) -> 
     found = around(b300, nvml, lambda: None)
     assert found.after[0].recovery_action is None
     assert found.suspect == ()
+
+
+def test_a_driver_that_hangs_is_left_alone(b300: Any, nvml: ModuleType) -> None:
+    release = threading.Event()
+
+    class Hangs(NvmlGpus):
+        asked = 0
+
+        def read(self) -> Any:
+            Hangs.asked += 1
+            if Hangs.asked > 1:
+                release.wait()
+            return super().read()
+
+    nvml.load(b300.data["nvml"])
+    end = GpuWatch(LimitedGpus(Hangs(nvml), limit_s=0.5), lambda: lambda: "").begin()
+    found, again = end(), end()
+    release.set()
+    assert found is not None
+    assert again is not None
+    assert found.suspect == ("the driver no longer answers (the driver did not answer within 0.5 s)",)
+    assert "not asked again" in again.suspect[0]
+    assert Hangs.asked == 2
+
+
+def test_a_limit_passes_on_what_is_said_in_time(nvml: ModuleType) -> None:
+    nvml.load({"init_error": "Driver Not Loaded"})
+    with pytest.raises(GpusUnknownError, match="Driver Not Loaded"):
+        LimitedGpus(NvmlGpus(nvml)).read()
 
 
 class Journal:

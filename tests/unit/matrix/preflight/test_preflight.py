@@ -217,6 +217,26 @@ def test_a_newer_minor_cuda_than_the_drivers_runs(b300: Any) -> None:
     assert b300.ask()["driver"].state == "ok"
 
 
+@pytest.mark.parametrize(
+    ("package", "state", "words"),
+    [
+        ("nvidia_cuda_runtime-13.0.96", "ok", "the environment has CUDA 13.0.96"),
+        ("nvidia_cuda_runtime_cu12-12.8.90", "ok", "the environment has CUDA 12.8.90"),
+        ("nvidia_cuda_runtime-13.1.80", "ok", "CUDA 13.1.80 of the environment runs by minor version compatibility"),
+        ("something-1.0", "unknown", "the engine's CUDA is not known"),
+    ],
+)
+def test_the_driver_against_a_local_environment(
+    b300: Any, tmp_path: Path, package: str, state: str, words: str
+) -> None:
+    info = tmp_path / "env" / "lib" / "python3.12" / "site-packages" / f"{package}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Name: x\nVersion: {package.rpartition('-')[2]}\n")
+    line = b300.ask(runtime="local", engine_env=tmp_path / "env")["driver"]
+    assert line.state == state
+    assert words in line.detail
+
+
 def test_a_local_engine_needs_shared_and_locked_memory(b300: Any) -> None:
     b300.free = 8 << 30
     b300.limits = {"memlock": 8 << 20, "nofile": 1024}
