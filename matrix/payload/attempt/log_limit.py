@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 KEEP_BYTES = 64 << 20
 """Of head and tail each, and by how much a log may exceed both before a piece of it goes."""
-UNREAD_BYTES = 256 << 20
+UNREAD_BYTES = 2 << 30
 """How much may wait for the reader of the marks: then a mark is lost sooner than the disk."""
 BLOCK = 1 << 16
 PUNCH_HOLE_KEEP_SIZE = 0x03
