@@ -23,12 +23,18 @@ def matrix(*arguments: str, folder: Path, **environment: str) -> "subprocess.Com
     return subprocess.run(
         [sys.executable, "-m", "matrix", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONSAFEPATH": "1", **environment},
+        env={**os.environ, "PYTHONSAFEPATH": "1", **environment, **_before_ours(environment)},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
+
+
+def _before_ours(environment: dict[str, str]) -> dict[str, str]:
+    """The import path of this process stays, behind what the test puts before it."""
+    paths = (environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH"))
+    return {"PYTHONPATH": os.pathsep.join(path for path in paths if path)} if any(paths) else {}
 
 
 def lines(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
