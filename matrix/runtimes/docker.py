@@ -112,12 +112,11 @@ class DockerRuntime:
             cache=cache,
         )
         since = time.time()
-        fresh_cache = cache is not None and self.daemon.patiently(
-            lambda: ensure_volume(self.daemon, cache[0], image.id)
-        )
+        if cache is not None:
+            self.daemon.patiently(lambda: ensure_volume(self.daemon, cache[0], image.id))
         container = self._create(place)
         try:
-            if fresh_cache:
+            if cache is not None:
                 make_folders(self.daemon, container, self.settings.user)
             hang_up = self._attach(container)
             self.daemon.api.start(container)

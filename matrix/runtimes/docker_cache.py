@@ -36,18 +36,15 @@ def cache_name(image_id: str, user: str | None) -> str:
     return f"graphrepro-jit-{image_id.removeprefix('sha256:')[:16]}-{owner}"
 
 
-def ensure_volume(daemon: Daemon, name: str, image_id: str) -> bool:
-    """Makes the volume unless it is there. True if it is new, and its folders are still to be made."""
-    try:
-        daemon.api.inspect_volume(name)
-    except docker.errors.NotFound:
-        daemon.api.create_volume(name, labels={CACHE_LABEL: image_id})
-        return True
-    return False
+def ensure_volume(daemon: Daemon, name: str, image_id: str) -> None:
+    """Makes the volume; docker leaves one of that name as it is."""
+    daemon.api.create_volume(name, labels={CACHE_LABEL: image_id})
 
 
 def make_folders(daemon: Daemon, container: str, user: str | None) -> None:
-    """Makes the folders in a new volume, as the attempt's user, through a container that has it and was not started."""
+    """Makes the volume's folders, as the attempt's user, through a container that has it and was not started.
+
+    Each time, since a harness may have been killed between the volume and its folders; those that are there stay."""
     uid, _, gid = (user or "0:0").partition(":")
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:

@@ -311,10 +311,10 @@ def test_a_leftover_of_the_same_name_makes_way_only_if_it_is_ours(world: DockerW
     world.assert_nothing_left()
 
 
-def test_the_cache_is_shared_written_by_the_attempts_user_and_removed_by_clean(
+def test_the_cache_is_shared_and_written_by_the_attempts_user(
     docker_daemon: Daemon, engine_image: str, world: DockerWorld
 ) -> None:
-    from matrix.runtimes.docker_cache import cache_name, remove_caches
+    from matrix.runtimes.docker_cache import cache_name
 
     world.runtime = runtime_of(docker_daemon, engine_image, user="4321:4321")
     world.runtime.jit_cache = True
@@ -334,5 +334,4 @@ def test_the_cache_is_shared_written_by_the_attempts_user_and_removed_by_clean(
         assert seen == ("[]" if number == 1 else "['kernel']")
     name = cache_name(engine_image, "4321:4321")
     assert docker_daemon.api.inspect_volume(name)["Name"] == name
-    assert remove_caches(docker_daemon) >= 1
-    assert name not in [v["Name"] for v in docker_daemon.api.volumes()["Volumes"] or ()]
+    docker_daemon.api.remove_volume(name)  # not remove_caches(): this daemon may hold a user's own
