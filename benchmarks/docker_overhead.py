@@ -94,6 +94,7 @@ def _attempt(folder: Path) -> Path:
         marks=(),
         stop=stop_ladder(load_spec("sim")),
         planted=None,
+        explains=None,
     )
     store.write_record(folder / "step.json", step)
     return folder

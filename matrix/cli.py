@@ -114,7 +114,7 @@ def plan_command(options: argparse.Namespace) -> int:
 
 
 def run_command(options: argparse.Namespace) -> int:
-    from matrix import summary
+    from matrix import armed, summary
     from matrix.environments import own_version
     from matrix.model_facts import declared_facts
     from matrix.preflight.this_host import health_of
@@ -151,6 +151,7 @@ def run_command(options: argparse.Namespace) -> int:
             **chosen.declared,
         },
         port=port,
+        armed=armed.wanted(options.armed, spec, plan.depth),
     )
     outside = Outside(
         runtime=chosen.runtime,
@@ -301,6 +302,14 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     add_runtime_options(parser)
+    hooks = parser.add_mutually_exclusive_group()
+    hooks.add_argument(
+        "--armed",
+        action="store_true",
+        default=None,
+        help="launch a failing cell once more with evidence hooks armed (default: on GPUs, and with a deeper plan)",
+    )
+    hooks.add_argument("--no-armed-relaunch", dest="armed", action="store_false", help="never do that")
     parser.add_argument("--port", type=_port, metavar="N", help="port of the server; 0: a free one for each attempt")
 
 

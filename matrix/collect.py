@@ -59,6 +59,7 @@ class AttemptContext:
     gpu_count: int
     declared: Mapping[str, Fact]
     reference: Reference | None
+    explains: int | None = None
     suspect: tuple[str, ...] = ()
 
 
@@ -108,6 +109,7 @@ def collect(context: AttemptContext, evidence: Evidence, ended: Ended) -> Result
         diagnosis=diagnosis,
         environment=_environment(context, evidence),
         evidence=evidence_files(evidence.directory),
+        explains=context.explains,
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from matrix import armed
 from matrix.engines.readiness import phase_marks
 from matrix.spec import Spec
 from repro.errors import SpecError
@@ -25,11 +26,15 @@ def resolve_step(
     placeholders: Mapping[str, str],
     spec: Spec,
     release: str,
+    explains: int | None = None,
 ) -> Step:
     """The step as the attempt program reads it; ``release`` decides by which log lines phases begin.
 
     Raises SpecError for a placeholder that nothing fills."""
     values = {**placeholders, "port": str(port), "attempt": str(attempt), "script": script_path(spec, placeholders)}
+    stop = stop_ladder(spec)
+    if explains is not None:
+        stop = armed.ladder(stop, step, gpus=spec.hardware.gpu_count)
     return Step(
         run_id=run_id,
         target=target,
@@ -43,8 +48,9 @@ def resolve_step(
         prompts=prompts,
         limits=step.limits,
         marks=phase_marks(release),
-        stop=stop_ladder(spec),
+        stop=stop,
         planted=step.planted,
+        explains=explains,
     )
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+from matrix import armed
 from matrix.arguments import EngineChoice
 from matrix.collect import AttemptContext, came_to_its_end, collect, was_interrupted
-from matrix.evidence import read_evidence
+from matrix.evidence import Evidence, read_evidence
 from matrix.host.production import NoProduction, Production
 from matrix.interrupts import Interrupts
 from matrix.judge.reference import Reference, reference_from
@@ -26,7 +27,7 @@ from matrix.timeline import current_phase
 from repro import canonical, codec, store
 from repro.atomic import unwritable
 from repro.errors import InterruptedRunError, RecordError
-from repro.model import Fact, GpuHealth, Plan, PlanStep, PlantedRule, Prompt, Result, Run, Verdict
+from repro.model import Fact, GpuHealth, Plan, PlanStep, PlantedRule, Prompt, Result, Run, Step, Verdict
 from repro.verdict import run_verdicts
 
 POLL_S = 0.1
@@ -51,7 +52,8 @@ class Outside:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """What is to be run. ``declared`` are facts about the machine and the model that only the host knows."""
+    """What is to be run. ``declared`` are facts about the machine and the model that only the host knows; ``armed``:
+    failing cells are launched once more, for their evidence."""
 
     spec: Spec
     plan: Plan
@@ -60,6 +62,7 @@ class Job:
     engines: EngineChoice
     declared: Mapping[str, Fact]
     port: int
+    armed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,6 +109,9 @@ class _Execution:
         self._results: dict[str, list[Result]] = {}
         for result in sorted(results, key=lambda r: r.attempt):
             self._results.setdefault(result.cell, []).append(result)
+        self._armed: dict[str, list[Result]] = {}
+        for result in directory.armed_results():
+            self._armed.setdefault(result.cell, []).append(result)
         self._reference = self._read_reference()
         self._stored: set[Verdict] = set()
 
@@ -119,14 +125,46 @@ class _Execution:
                 if self._interrupts.count:
                     raise self._interrupted()
                 self._one(launch, number)
+            self._explain(launch.step)
         return self._finish()
 
     def _next(self, launch: Launch) -> int | None:
-        return next_attempt(launch, self._results.get(launch.step.cell, []))
+        cell = launch.step.cell
+        left = next_attempt(launch, self._results.get(cell, []))
+        return None if left is None else self._number(cell)
+
+    def _number(self, cell: str) -> int:
+        """The next number that no attempt of the cell has."""
+        taken = (*self._results.get(cell, ()), *self._armed.get(cell, ()))
+        return max((result.attempt for result in taken), default=0) + 1
 
     def _one(self, launch: Launch, number: int) -> None:
-        step = launch.step
-        self._outside.progress.attempt(step, number)
+        self._outside.progress.attempt(launch.step, number)
+        result, evidence = self._attempt(launch.step, number)
+        self._results.setdefault(result.cell, []).append(result)
+        if result.role == "reference" and self._reference is None:
+            self._reference = reference_from(evidence.checks.get("lossless"))
+        verdict = run_verdicts([result])[0]
+        self._store(verdict)
+        self._outside.progress.ended(result, verdict)
+
+    def _explain(self, step: PlanStep) -> None:
+        """Launches a cell that failed once more with evidence hooks armed, if that is wanted and was not done yet."""
+        cell = step.cell
+        first = armed.due(self._results.get(cell, ()), self._armed.get(cell, ())) if self._job.armed else None
+        if first is None:
+            return
+        if self._interrupts.count:
+            raise self._interrupted()
+        number, gpus = self._number(cell), self._job.spec.hardware.gpu_count
+        note = f"{cell}: attempt {number}, with evidence hooks armed, explains attempt {first.attempt}"
+        self._outside.progress.note(note)
+        release = self._job.engines.release(self._job.spec, step.coordinates)
+        result, _ = self._attempt(armed.arm(step, release=release, gpus=gpus), number, explains=first.attempt)
+        self._armed.setdefault(cell, []).append(result)
+        self._outside.progress.note(f"{note}: {result.outcome}: {result.outcome_detail}")
+
+    def _attempt(self, step: PlanStep, number: int, explains: int | None = None) -> tuple[Result, Evidence]:
         attempt_dir = self._directory.attempt(step.cell, number)
         shutil.rmtree(attempt_dir, ignore_errors=True)  # an attempt without a result was cut off in the middle
         _demand_room(self._directory.path)
@@ -144,6 +182,7 @@ class _Execution:
             placeholders=self._outside.runtime.placeholders(),
             spec=self._job.spec,
             release=self._job.engines.release(self._job.spec, step.coordinates),
+            explains=explains,
         )
         label = f"{label_prefix(self._directory.path)}/{step.cell}/{number}"
         runtimes = self._outside.runtime.environment(step.image)
@@ -153,7 +192,7 @@ class _Execution:
         look_again = self._outside.health.begin()
         with self._outside.runtime.start(order) as handle:
             ended = self._watch(handle, attempt_dir)
-        self._keep(launch, number, attempt_dir, ended, look_again())
+        return self._keep(resolved, step, ended, look_again())
 
     def _watch(self, handle: Handle, attempt_dir: Path) -> Ended:
         asked = 0
@@ -171,7 +210,8 @@ class _Execution:
                     handle.kill()
             self._outside.progress.phase(current_phase(attempt_dir))
 
-    def _keep(self, launch: Launch, number: int, attempt_dir: Path, ended: Ended, health: GpuHealth | None) -> None:
+    def _keep(self, resolved: Step, step: PlanStep, ended: Ended, health: GpuHealth | None) -> tuple[Result, Evidence]:
+        attempt_dir = self._directory.attempt(step.cell, resolved.attempt)
         if health is not None:
             (attempt_dir / "evidence").mkdir(exist_ok=True)
             store.write_record(attempt_dir / "evidence" / "gpu-health.json", health)
@@ -183,9 +223,10 @@ class _Execution:
         context = AttemptContext(
             run_id=self._run_id,
             target=self._job.spec.target,
-            step=launch.step,
-            attempt=number,
-            overlay=self._job.engines.overlay_for(self._job.spec, launch.step.coordinates),
+            step=step,
+            attempt=resolved.attempt,
+            explains=resolved.explains,
+            overlay=self._job.engines.overlay_for(self._job.spec, step.coordinates),
             gpu_count=self._job.spec.hardware.gpu_count,
             declared=self._job.declared,
             reference=self._reference,
@@ -193,12 +234,7 @@ class _Execution:
         )
         result = collect(context, evidence, ended)
         store.write_record(attempt_dir / "result.json", result)
-        self._results.setdefault(result.cell, []).append(result)
-        if result.role == "reference" and self._reference is None:
-            self._reference = reference_from(evidence.checks.get("lossless"))
-        verdict = run_verdicts([result])[0]
-        self._store(verdict)
-        self._outside.progress.ended(result, verdict)
+        return result, evidence
 
     def _interrupted(self) -> InterruptedRunError:
         finished = sum(len(results) for results in self._results.values())
@@ -261,7 +297,8 @@ def _resumable(job: Job, results_root: Path, runtime: str) -> store.RunDirectory
         raise RecordError(f"{unreadable[0].path}: {unreadable[0].problem}; or move that run away")
     for directory in reversed(directories):
         run = directory.run()
-        if (run.plan_sha256, run.runtime, run.planted) == (digest, runtime, job.planted):
+        same = (run.plan_sha256, run.runtime, run.planted, run.armed_relaunch)
+        if same == (digest, runtime, job.planted, job.armed):
             results, broken = directory.results()
             if broken or unfinished(job.plan, results):
                 return directory
@@ -284,6 +321,7 @@ def _create(job: Job, results_root: Path, outside: Outside) -> store.RunDirector
         depth=job.plan.depth,
         plan_sha256=digest,
         planted=job.planted,
+        armed_relaunch=job.armed,
     )
     return store.create(results_root, run, job.plan)
 

@@ -8,7 +8,7 @@ from report.escape import one_line
 from report.load import LoadedAttempt, LoadedCell, LoadedRun
 from report.statements import Shown, next_command, statement
 from repro.canonical import sha256_of
-from repro.model import EvidenceLink, Finding, Signature
+from repro.model import EvidenceLink, Finding, Result, Signature
 
 _SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
 _FAMILIES = (
@@ -162,15 +162,21 @@ def _links(sighting: _Sighting) -> list[EvidenceLink]:
             contradicted = [p for p in result.proof if f"{p.fact}_contradicted" == sighting.cause.kind]
             words = "; ".join(f"{p.fact}: expected {p.expected}, {p.source} says {p.observed}" for p in contradicted)
         said = [(f"{attempt.path}/result.json", words)]
-    return [
-        EvidenceLink(
-            cell=result.cell,
-            attempt=result.attempt,
-            path=path if _is_plain(path) else None,
-            text=one_line(text, _LONGEST_EVIDENCE) or "no words",
-        )
-        for path, text in said
+    own = [_link(result, path, text) for path, text in said]
+    return own + [
+        _link(armed, f"{path}/result.json", f"again with evidence hooks armed: {armed.outcome}: {armed.outcome_detail}")
+        for armed, path in sighting.run.armed
+        if (armed.cell, armed.explains) == (result.cell, result.attempt)
     ]
+
+
+def _link(result: Result, path: str, text: str) -> EvidenceLink:
+    return EvidenceLink(
+        cell=result.cell,
+        attempt=result.attempt,
+        path=path if _is_plain(path) else None,
+        text=one_line(text, _LONGEST_EVIDENCE) or "no words",
+    )
 
 
 def _is_plain(path: str) -> bool:

@@ -59,12 +59,14 @@ class LoadedCell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadedRun:
-    """``directory`` is relative to the results directory."""
+    """``directory`` is relative to the results directory. ``armed`` holds the attempts with evidence hooks armed and
+    their directories: they explain others, and count nowhere."""
 
     run: Run
     directory: str
     plan: Plan | None
     cells: tuple[LoadedCell, ...]
+    armed: tuple[tuple[Result, str], ...] = ()
 
     @property
     def skips(self) -> tuple[Skip, ...]:
@@ -161,7 +163,9 @@ def _load_run(directory: RunDirectory) -> tuple[LoadedRun, list[Problem]]:
         problems.append(Problem(path=f"{relative}/plan.json", problem=str(error)))
     results, unusable = directory.results()
     problems += unusable
-    return LoadedRun(run=run, directory=relative, plan=plan, cells=_cells(run, relative, plan, results)), problems
+    armed = tuple((result, f"{relative}/cells/{result.cell}/{result.attempt}") for result in directory.armed_results())
+    cells = _cells(run, relative, plan, results)
+    return LoadedRun(run=run, directory=relative, plan=plan, cells=cells, armed=armed), problems
 
 
 def _cells(run: Run, relative: str, plan: Plan | None, results: Sequence[Result]) -> tuple[LoadedCell, ...]:

@@ -251,7 +251,11 @@ class StopLadder:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """`step.json`: all that the attempt program is told. Nothing in it is a placeholder."""
+    """`step.json`: all that the attempt program is told. Nothing in it is a placeholder.
+
+    ``explains``: an attempt with evidence hooks armed names the attempt of its cell that it explains; None for a
+    measured one.
+    """
 
     run_id: str
     target: str
@@ -267,11 +271,13 @@ class Step:
     marks: tuple[PhaseMark, ...]
     stop: StopLadder
     planted: Planted | None
+    explains: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """`run.json`: an invocation of a plan, written at its start. A non-empty ``planted`` marks a test of the tool."""
+    """`run.json`: an invocation of a plan, written at its start. A non-empty ``planted`` marks a test of the tool.
+    ``armed_relaunch``: a failing cell was to be launched once more, with evidence hooks armed."""
 
     run_id: str
     target: str
@@ -281,6 +287,7 @@ class Run:
     depth: Depth
     plan_sha256: str
     planted: tuple[PlantedRule, ...]
+    armed_relaunch: bool
 
 
 # --- what the attempt program leaves (evidence) -----------------------------------------------------------------------
@@ -520,7 +527,10 @@ class EvidenceFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """`result.json`: what happened in one attempt, never whether it is good."""
+    """`result.json`: what happened in one attempt, never whether it is good.
+
+    ``explains`` as in its step: such an attempt counts in no k of n, no throughput and no baseline.
+    """
 
     run_id: str
     target: str
@@ -543,6 +553,7 @@ class Result:
     diagnosis: Diagnosis | None
     environment: Environment
     evidence: tuple[EvidenceFile, ...]
+    explains: int | None
 
 
 # --- what it means ----------------------------------------------------------------------------------------------------

@@ -69,10 +69,19 @@ class RunDirectory:
         return tuple(sorted(found)), tuple(problems)
 
     def results(self) -> tuple[tuple[Result, ...], tuple[Problem, ...]]:
-        """The results of the finished attempts by cell and number, and a problem for each that cannot be used.
+        """The results of the finished measured attempts by cell and number, and a problem for each that cannot be used.
 
-        Raises `RecordError` if `run.json` itself is invalid.
+        Those with evidence hooks armed are not among them, since they count nowhere: `armed_results` has them. Raises
+        `RecordError` if `run.json` itself is invalid.
         """
+        results, problems = self._all_results()
+        return tuple(result for result in results if result.explains is None), problems
+
+    def armed_results(self) -> tuple[Result, ...]:
+        """The results of attempts that only explain others; problems are told by `results`."""
+        return tuple(result for result in self._all_results()[0] if result.explains is not None)
+
+    def _all_results(self) -> tuple[tuple[Result, ...], tuple[Problem, ...]]:
         run = self.run()
         results: list[Result] = []
         attempts, strays = self.attempts()

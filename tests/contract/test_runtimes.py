@@ -87,6 +87,7 @@ class World:
             marks=(),
             stop=StopLadder(dump_s=10.0, dump_signal=None, int_s=0.5, term_s=0.5, kill_s=10.0),
             planted=None,
+            explains=None,
         )
         store.write_record(directory / "step.json", step)
         return AttemptOrder(directory=directory, label=label)

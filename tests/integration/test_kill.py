@@ -17,14 +17,16 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from attempt import guardian
 from attempt.evidence import Evidence, Timeline
-from attempt.step import Step
+from attempt.log_limit import LogLimit
+from attempt.step import Step, Stop
 evidence = Evidence(Path("evidence"))
 Path("scratch").mkdir()
 step = Step(
     argv=(sys.executable, "-c", "import time; time.sleep(1000)"), environment={}, host="127.0.0.1", port=1, checks=(),
-    prompts=(), limits={}, marks={}, term_s=1.0, kill_s=10.0,
+    prompts=(), limits={}, marks={},
+    stop=Stop(dump_s=1.0, dump_signal=None, int_s=1.0, term_s=1.0, kill_s=10.0),
 )
-guardian.start(step, evidence.log, Timeline(Path("evidence/timeline.jsonl")), Path("scratch"))
+guardian.start(step, LogLimit(evidence.log), Timeline(Path("evidence/timeline.jsonl")), Path("scratch"))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 """An attempt program that is killed before its guardian has said that the server is started."""

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from attempt import processes
+from attempt import dumps, processes
 from attempt.evidence import Timeline
 from attempt.log_limit import LogLimit
 from attempt.step import Step
@@ -92,6 +92,7 @@ class _Guardian:
         self._step = step
         self._timeline = timeline
         self._log = log
+        self._scratch = Path()
         self._launcher = 0
         self._status: int | None = None
         self._asked = False
@@ -114,6 +115,7 @@ class _Guardian:
     def watch(self, scratch: Path) -> None:
         """Starts the server, waits until it is to be stopped, stops it."""
         try:
+            self._scratch = scratch
             self._launch(scratch)
         except OSError as problem:
             self._tell("not-started", detail=f"{type(problem).__name__}: {problem.strerror}")
@@ -123,6 +125,8 @@ class _Guardian:
         self._stop()
 
     def _launch(self, scratch: Path) -> None:
+        if self._step.armed:
+            (scratch / dumps.FOLDER).mkdir()
         with self._log.path.open("ab") as output:
             process = subprocess.Popen(
                 self._step.argv,
@@ -176,6 +180,8 @@ class _Guardian:
             left, ended = processes.kill_descendants(os.getpid(), self._step.stop.kill_s)
             self._note(ended)
         self._note(processes.reap())
+        if self._step.armed:
+            dumps.keep(self._scratch / dumps.FOLDER, self._log.path.parent / dumps.FOLDER)
         if self._alone:  # else the attempt program does it, which has yet to read it
             self._log.cut()
         self._tell("gone", detail=processes.describe(left) if left else None)

@@ -51,7 +51,8 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """`limits` maps a phase to its seconds, `marks` a phase to the texts that announce it in the log."""
+    """`limits` maps a phase to its seconds, `marks` a phase to the texts that announce it in the log; `armed`: the
+    server is started with evidence hooks, and what it dumps is kept."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
@@ -62,6 +63,7 @@ class Step:
     limits: Mapping[str, float]
     marks: Mapping[str, tuple[str, ...]]
     stop: Stop
+    armed: bool = False
 
     @property
     def url(self) -> str:
@@ -101,6 +103,7 @@ def _step(raw: Mapping[str, Any]) -> Step:
         limits={str(entry["phase"]): float(entry["limit_s"]) for entry in raw["limits"]},
         marks={str(entry["phase"]): tuple(str(text) for text in entry["texts"]) for entry in raw["marks"]},
         stop=_stop(raw["stop"]),
+        armed=raw["explains"] is not None,
     )
 
 

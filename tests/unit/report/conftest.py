@@ -191,6 +191,7 @@ class Launch:
     planted: Planted | None = None
     topk_effective: int | None = None
     role: str = "cell"
+    explains: int | None = None
     facts: Mapping[str, Fact] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=lambda: {"sglang": "0.5.23"})
 
@@ -224,6 +225,7 @@ def result_of(launch: Launch, run: Run) -> Result:
         diagnosis=launch.diagnosis,
         environment=Environment(facts={**machine(run.target), **launch.facts}, packages=launch.packages),
         evidence=(EvidenceFile(path="evidence/server.log", size_bytes=95100, sha256=SHA),),
+        explains=launch.explains,
     )
 
 
@@ -273,6 +275,7 @@ def run_record(
         depth="screen",
         plan_sha256=SHA,
         planted=(),
+        armed_relaunch=False,
     )
     return replace(record, **changes)
 

@@ -64,6 +64,7 @@ class Lab:
     limits: dict[str, float] = field(default_factory=lambda: dict(LIMITS))
     checks: list[dict[str, Any]] = field(default_factory=lambda: [check("lossless"), check("throughput")])
     stop: dict[str, Any] = field(default_factory=lambda: dict(STOP))
+    explains: int | None = None
     more: dict[str, str] = field(default_factory=dict)
 
     def step(self) -> dict[str, Any]:
@@ -87,6 +88,7 @@ class Lab:
             "marks": [{"phase": phase, "texts": texts} for phase, texts in MARKS.items()],
             "stop": self.stop,
             "planted": None,
+            "explains": self.explains,
         }
 
     def start(self, **options: Any) -> "subprocess.Popen[bytes]":
