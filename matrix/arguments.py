@@ -1,11 +1,12 @@
 """Which engine adapter and overlay serve a cell, and what the cell becomes on its command line."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from matrix.cell import parse_arm
 from matrix.engines import sglang, simulated
-from matrix.engines.deployment import ChatSettings, Deployment, ResolvedLaunch
+from matrix.engines.deployment import ChatSettings, Deployment, LaunchProblem, ResolvedLaunch
 from matrix.engines.flags import FlagTable
 from matrix.engines.overlay import Overlay, load_overlay
 from matrix.spec import Spec
@@ -20,17 +21,26 @@ class Unsupported:
     source: str | None
 
 
+class Probed(Protocol):
+    """What was read from the engine itself."""
+
+    def missing_flags(self, options: Iterable[str], /) -> Mapping[str, str]:
+        """Flag -> why the engine cannot run with it, for those of these words that are flags."""
+
+
 @dataclass(kw_only=True, slots=True)
 class EngineChoice:
     """What the command line says about engines.
 
     ``overlay`` replaces that of the spec's own engine source, as a private build needs; cells of another source
-    (`stock`) keep theirs. ``model`` and ``draft_model`` replace the spec's paths.
+    (`stock`) keep theirs. ``model`` and ``draft_model`` replace the spec's paths. ``probed``: engine source -> the
+    engine that its cells will run, and where that is, if it was looked at.
     """
 
     overlay: Overlay | None = None
     model: str | None = None
     draft_model: str | None = None
+    probed: Mapping[str, tuple[Probed, str]] = field(default_factory=dict)
     _resolved: dict[str, ResolvedLaunch] = field(default_factory=dict)
     _deployments: dict[Tier | None, Deployment] = field(default_factory=dict)
 
@@ -57,14 +67,26 @@ class EngineChoice:
             adapter = _ADAPTERS[spec.engine.name]
             if spec.tier not in self._deployments:
                 self._deployments[spec.tier] = self.deployment(spec)
-            self._resolved[cell.id] = adapter(
+            launch = adapter(
                 cell.coordinates,
                 deployment=self._deployments[spec.tier],
                 overlay=self.overlay_for(spec, cell.coordinates),
                 version=spec.engine.version,
                 cell=cell.id,
             )
+            missing = self._missing(launch, cell.coordinates.engine_source)
+            self._resolved[cell.id] = replace(launch, problems=(*launch.problems, *missing)) if missing else launch
         return self._resolved[cell.id]
+
+    def with_probed(self, probed: Mapping[str, tuple[Probed, str]]) -> "EngineChoice":
+        """The same choice, now that the engines were looked at."""
+        return EngineChoice(overlay=self.overlay, model=self.model, draft_model=self.draft_model, probed=probed)
+
+    def _missing(self, launch: ResolvedLaunch, source: str) -> tuple[LaunchProblem, ...]:
+        if source not in self.probed:
+            return ()
+        probe, where = self.probed[source]
+        return tuple(LaunchProblem(reason=why, source=where) for why in probe.missing_flags(launch.argv).values())
 
     def deployment(self, spec: Spec) -> Deployment:
         """What all cells of the spec share, with the command line's model paths."""

@@ -8,7 +8,6 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn, cast, get_args
@@ -20,7 +19,7 @@ from matrix.host.cli import add_pause, add_restore, production_from
 from matrix.images.commands import add_images_commands
 from matrix.plan import PlanOptions, list_cells, make_plan
 from matrix.preflight.cli import preflight_command
-from matrix.runtimes.choice import add_runtime_options, choose_runtime
+from matrix.runtimes.choice import add_runtime_options
 from matrix.spec import Spec, load_spec
 from repro import codec
 from repro.errors import GraphreproError, SpecError, UnavailableError
@@ -120,23 +119,14 @@ def run_command(options: argparse.Namespace) -> int:
     from matrix.preflight.this_host import health_of
     from matrix.progress import progress_on
     from matrix.promptset import load_prompts, payload_dir
-    from matrix.resolve import stop_ladder
+    from matrix.ready import make_ready
     from matrix.run import Job, Outside, execute
 
-    spec, engines = load_spec(options.spec).of_tier(options.tier), _engines(options)
+    spec = load_spec(options.spec).of_tier(options.tier)
     plan_options = _plan_options(options, spec)
-    plan = make_plan(spec, plan_options, engines)
-    stop, deployment = stop_ladder(spec), engines.deployment(spec)
-    chosen = choose_runtime(
-        options,
-        spec,
-        deployment,
-        payload=payload_dir(),
-        grace_s=spec.limits["shutdown"] + stop.term_s + stop.kill_s + 10,
-        environment=os.environ,
-        say=_tell,
-    )
-    plan = replace(plan, steps=tuple(replace(step, image=chosen.image) for step in plan.steps))
+    ready = make_ready(options, spec, plan_options, _engines(options), _tell)
+    chosen, engines, plan = ready.chosen, ready.engines, ready.plan
+    deployment = engines.deployment(spec)
     port = options.port if options.port is not None else spec.deployment.port
     if not chosen.own_ports:
         _demand_free(port)
@@ -169,6 +159,16 @@ def run_command(options: argparse.Namespace) -> int:
         _tell("PLANTED FAULTS: this run tests graphrepro, it is no evidence about an engine")
     _tell(f"results: {finished.directory.path}; next: python -m report build --results {options.results}")
     return summary.exit_code(cells)
+
+
+def prepare_command(options: argparse.Namespace) -> int:
+    from matrix.ready import make_ready
+
+    spec = load_spec(options.spec).of_tier(options.tier)
+    ready = make_ready(options, spec, _plan_options(options, spec), _engines(options), _tell)
+    for digest in sorted(set(ready.chosen.images.values())):
+        _print(digest)
+    return 0
 
 
 def preflight(options: argparse.Namespace) -> int:
@@ -266,8 +266,13 @@ def _parser() -> argparse.ArgumentParser:
     cleaning.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
     cleaning.set_defaults(command=clean_command)
     add_restore(commands)
+    preparing = commands.add_parser(
+        "prepare", help="find, pull or build the images that `run` needs; options as of `run`", allow_abbrev=False
+    )
+    preparing.set_defaults(command=prepare_command)
     checking = commands.add_parser("preflight", help="the host against a plan; options as of `run`", allow_abbrev=False)
     for add in (_add_spec, _add_plan, _add_run, add_pause):
+        add(preparing)
         add(checking)
     checking.add_argument("--json", action="store_true", help="print the record `preflight`")
     checking.set_defaults(command=preflight)

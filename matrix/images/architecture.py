@@ -55,15 +55,21 @@ def loading(code: Iterable[str], architecture: str) -> tuple[str, ...]:
     return tuple(name for name in code if Code.parse(name).loads_on(gpu))
 
 
-def lacking(libraries: Mapping[str, tuple[str, ...]], architecture: str) -> tuple[str, ...]:
+def lacking(
+    libraries: Mapping[str, tuple[str, ...]], architecture: str, unreadable: Iterable[str] = ()
+) -> tuple[str, ...]:
     """What stands against running on this architecture, one sentence each; empty if nothing does.
 
-    ``libraries``: path below site-packages -> its GPU code. A CPU needs none.
+    ``libraries``: path below site-packages -> its GPU code. A CPU needs none. Nothing stands against a package with
+    ``unreadable`` libraries among those that count: what they hold is unknown.
     """
     if architecture == "cpu":
         return ()
     problems = []
+    unread = tuple(unreadable)
     for package, pattern in NEEDED.items():
+        if any(pattern.fullmatch(path) for path in unread):
+            continue
         code = {name for path, names in libraries.items() if pattern.fullmatch(path) for name in names}
         if not code:
             problems.append(f"{package} holds no GPU code, or is not installed")
@@ -72,9 +78,11 @@ def lacking(libraries: Mapping[str, tuple[str, ...]], architecture: str) -> tupl
     return tuple(problems)
 
 
-def demand_architecture(libraries: Mapping[str, tuple[str, ...]], architecture: str, *, where: str) -> None:
+def demand_architecture(
+    libraries: Mapping[str, tuple[str, ...]], architecture: str, *, where: str, unreadable: Iterable[str] = ()
+) -> None:
     """Raises UnavailableError (exit 4) if the engine cannot run on this architecture."""
-    problems = lacking(libraries, architecture)
+    problems = lacking(libraries, architecture, unreadable)
     if problems:
         raise UnavailableError(
             f"{where}: {'; '.join(problems)}: build it for {architecture} (`python -m matrix images build`), or name "

@@ -52,8 +52,7 @@ def base_image(client: docker.APIClient, image: Image, given: Given, progress: P
             f"base image {reference}: is not on this machine, and a build from a wheelhouse asks no network: `docker "
             "load` it, or name another with --base-image"
         )
-    progress(f"pulling {reference}")
-    return pull(client, reference)
+    return pull(client, reference, progress)
 
 
 def build(
@@ -77,9 +76,14 @@ def build(
 
 def newest(client: docker.APIClient, labels: Mapping[str, str]) -> str | None:
     """The id of the newest image with all these labels."""
+    return next(iter(built_images(client, labels)), None)
+
+
+def built_images(client: docker.APIClient, labels: Mapping[str, str]) -> tuple[str, ...]:
+    """The ids of all images with these labels, the newest first. Raises what the SDK raises."""
     wanted = [f"{name}={value}" for name, value in labels.items()]
     found = sorted(client.images(filters={"label": wanted}), key=lambda entry: (entry["Created"], entry["Id"]))
-    return str(found[-1]["Id"]) if found else None
+    return tuple(str(entry["Id"]) for entry in reversed(found))
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:

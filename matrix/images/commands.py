@@ -101,7 +101,7 @@ def probe_command(options: argparse.Namespace) -> int:
     _print(found.text if options.json else told(found, architecture))
     for reason, cells in grouped(unsupported_cells(spec, _engines(options), found)).items():
         _tell(f"unsupported: {reason}: {', '.join(cells)}")
-    demand_architecture(found.gpu_code(), architecture, where=where)
+    demand_architecture(found.gpu_code(), architecture, where=where, unreadable=found.unreadable())
     return 0
 
 

@@ -1,6 +1,7 @@
 """The Docker daemon, reached through the SDK's low-level API; what it says is turned into one line."""
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from repro.errors import UnavailableError
 
 PULL_TRIES = 3
 """A pull may be tried again, since it costs no GPU time and changes nothing."""
+PULL_PAUSE_S = 5.0
 
 
 @contextmanager
@@ -66,18 +68,21 @@ def image_id(client: docker.APIClient, reference: str) -> str | None:
         raise
 
 
-def pull(client: docker.APIClient, reference: str) -> str:
-    """Fetch an image, trying again if the registry does not answer. Returns its id."""
-    for left in reversed(range(PULL_TRIES)):
+def pull(client: docker.APIClient, reference: str, say: Callable[[str], None]) -> str:
+    """Fetch an image, again if the registry does not answer; one that it does not have is not asked for again. Returns
+    its id. Raises UnavailableError."""
+    for attempt in range(1, PULL_TRIES + 1):
+        say(f"pulling {reference} ({attempt} of at most {PULL_TRIES} tries)")
         try:
             with said_plainly(f"pulling {reference}"):
                 for event in client.pull(reference, stream=True, decode=True):
                     if "error" in event:
                         raise UnavailableError(f"pulling {reference}: {one_line(str(event['error']))}")
             break
-        except UnavailableError:
-            if not left:
+        except UnavailableError as problem:
+            if attempt == PULL_TRIES or isinstance(problem.__cause__, docker_errors.NotFound):
                 raise
+            time.sleep(PULL_PAUSE_S * attempt)
     found = image_id(client, reference)
     if found is None:
         raise UnavailableError(f"pulling {reference}: the daemon has no such image afterwards")

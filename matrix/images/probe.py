@@ -69,6 +69,10 @@ class ImageProbe:
         """Library -> its GPU code, for those that could be read."""
         return {library.path: library.code for library in self.libraries if library.code is not None}
 
+    def unreadable(self) -> tuple[str, ...]:
+        """Libraries whose GPU code could not be read: what they hold is unknown."""
+        return tuple(library.path for library in self.libraries if library.code is None)
+
     def missing_flags(self, options: Iterable[str]) -> dict[str, str]:
         """Flag -> why a cell that uses it is `unsupported`, for the flags among these words of a command line.
 
@@ -80,7 +84,7 @@ class ImageProbe:
         known = frozenset(self.flags.value)
         asked = (word.partition("=")[0] for word in options if word.startswith("--") and len(word) > 2)
         version = self.engine_version or "of unknown version"
-        return {flag: f"the SGLang {version} in the image has no flag {flag}" for flag in asked if flag not in known}
+        return {flag: f"the installed SGLang {version} has no flag {flag}" for flag in asked if flag not in known}
 
 
 def probe_image(client: docker.APIClient, reference: str, payload: Path) -> ImageProbe:

@@ -23,7 +23,7 @@ def told(probe: ImageProbe, architecture: str) -> str:
     rows.append(["engine's files", _changes_told(probe.changes)])
     if architecture != "cpu":
         rows += _libraries_told(probe, architecture)
-        rows.append([architecture, "; ".join(lacking(probe.gpu_code(), architecture)) or "ok"])
+        rows.append([architecture, "; ".join(lacking(probe.gpu_code(), architecture, probe.unreadable())) or "ok"])
     return tabulate(rows, tablefmt="plain", disable_numparse=True)
 
 

@@ -1,13 +1,16 @@
 """The command `preflight`: the host against a plan."""
 
 import argparse
+import contextlib
 import json
 import os
+from typing import cast
 
 from matrix.engines.deployment import Deployment
 from matrix.host.systemd import unit_name
 from matrix.spec import Spec
 from repro import codec
+from repro.errors import GraphreproError
 from repro.model import Preflight
 
 
@@ -20,7 +23,7 @@ def preflight_command(options: argparse.Namespace, spec: Spec, deployment: Deplo
     question = Question(
         spec=spec,
         runtime=options.runtime,
-        image=options.image,
+        image=_image(options, spec),
         engine_env=options.engine_env,
         model=deployment.model,
         draft_model=deployment.draft_model,
@@ -38,6 +41,28 @@ def preflight_command(options: argparse.Namespace, spec: Spec, deployment: Deplo
         for text in shown(found):
             print(text)
     return exit_code(found)
+
+
+def _image(options: argparse.Namespace, spec: Spec) -> str | None:
+    """The image that `run` would take without building one."""
+    if options.runtime != "docker" or options.image is not None or spec.engine.name == "simulated":
+        return cast("str | None", options.image)
+    from matrix.promptset import payload_dir
+    from matrix.runtimes.docker_daemon import connect
+    from matrix.runtimes.docker_engines import ImageSearch
+
+    with contextlib.suppress(GraphreproError):  # the lines about docker and the image say it
+        search = ImageSearch(
+            daemon=connect(os.environ, return_s=0.0),
+            spec=spec,
+            payload=payload_dir(),
+            environment=os.environ,
+            say=lambda _: None,
+            allow_tag=True,
+        )
+        built = search.already_built()
+        return None if built is None else built.id
+    return None
 
 
 def shown(found: Preflight) -> list[str]:

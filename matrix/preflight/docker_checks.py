@@ -49,7 +49,9 @@ def image(asked: Asked) -> PreflightLine:
     reference = asked.question.image
     if reference is None:
         return problem(
-            "image", "no image is named", f"--image DIGEST; `nox -s images-{asked.question.spec.target}` builds"
+            "image",
+            "none is named, and none is built here for this target",
+            f"`nox -s images-{asked.question.spec.target}` builds one, --image DIGEST names one",
         )
     if asked.image is None:
         return problem(

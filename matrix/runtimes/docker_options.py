@@ -3,7 +3,6 @@
 import argparse
 import os
 import re
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -15,6 +14,8 @@ from repro.model import Fact
 if TYPE_CHECKING:
     from matrix.runtimes.docker import DockerRuntime
     from matrix.runtimes.docker_container import ContainerSettings, GpuAccess
+    from matrix.runtimes.docker_daemon import Daemon
+    from matrix.runtimes.docker_images import Image
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _GPU_SHM_BYTES = 32 << 30
@@ -26,7 +27,7 @@ _GPU_ULIMITS = {"memlock": -1, "stack": 64 << 20}
 def add_docker_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("with --runtime docker")
     group.add_argument("--image", metavar="DIGEST", help="repository@sha256:… or an id; default: the newest build")
-    group.add_argument("--allow-tag", action="store_true", help="take a tag as --image all the same (recorded)")
+    group.add_argument("--allow-tag", action="store_true", help="take a tag or open pins all the same (recorded)")
     group.add_argument(
         "--image-python", metavar="P", help="the engine's Python; default: as the image says, or python3"
     )
@@ -54,23 +55,16 @@ def docker_runtime(
     spec: Spec,
     deployment: Deployment,
     *,
+    daemon: "Daemon",
+    image: "Image",
     payload: Path,
     grace_s: float,
-    environment: Mapping[str, str],
-    say: Callable[[str], None],
 ) -> "DockerRuntime":
-    """The runtime that the options ask for; ``environment`` may name the daemon (DOCKER_HOST).
-
-    Raises UnavailableError if no daemon answers or the image is not to be had, SpecError for what is wrong in options.
-    """
+    """The runtime that the options ask for. Raises SpecError for what is wrong in them, UnavailableError if the daemon
+    no longer answers."""
     from matrix.runtimes.docker import DockerRuntime
-    from matrix.runtimes.docker_daemon import connect
     from matrix.runtimes.docker_gpus import Gpus, choose_access, parse_gpus
-    from matrix.runtimes.docker_images import find_image, newest_built
 
-    daemon = connect(environment)
-    wanted = options.image or newest_built(daemon, spec.target, spec.hardware.architecture, spec.engine.source)
-    image = find_image(daemon, wanted, allow_tag=options.allow_tag, say=say)
     count = spec.hardware.gpu_count
     gpus = parse_gpus(options.gpus or ("all" if count else "none"))
     access = options.gpu_access
@@ -124,7 +118,7 @@ def container_settings(
     )
 
 
-def declared_by(runtime: "DockerRuntime") -> dict[str, Fact]:
+def declared_by(runtime: "DockerRuntime", open_pins: tuple[str, ...] = ()) -> dict[str, Fact]:
     """What every result says of the container it came from, beside the image in the plan."""
     told: dict[str, Any] = {
         "container_user": runtime.settings.user or "the image's own",
@@ -132,6 +126,8 @@ def declared_by(runtime: "DockerRuntime") -> dict[str, Fact]:
     }
     if runtime.image.tag is not None:
         told["image_tag"] = runtime.image.tag
+    if open_pins:
+        told["image_open_pins"] = "; ".join(open_pins)
     return {name: Fact(value=value, status="declared", reason=None) for name, value in told.items()}
 
 

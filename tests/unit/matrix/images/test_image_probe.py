@@ -103,8 +103,8 @@ def test_missing_flags_are_told_with_the_version(environment: Path) -> None:
     found = parse_probe(probed(environment), where="here")
     words = ["--model-path", "/m", "--tp=8", "--speculative-ddtree-budget", "16", "--mod"]
     assert found.missing_flags(words) == {
-        "--speculative-ddtree-budget": "the SGLang 0.5.15.post1 in the image has no flag --speculative-ddtree-budget",
-        "--mod": "the SGLang 0.5.15.post1 in the image has no flag --mod",
+        "--speculative-ddtree-budget": "the installed SGLang 0.5.15.post1 has no flag --speculative-ddtree-budget",
+        "--mod": "the installed SGLang 0.5.15.post1 has no flag --mod",
     }
 
 

@@ -62,7 +62,7 @@ def test_cells_whose_flags_are_missing_are_unsupported() -> None:
     assert without
     assert all("-b" in cell for cell in without)
     (reason,) = grouped(without)
-    assert reason == "the SGLang 0.5.15.post1 in the image has no flag --speculative-ddtree-budget"
+    assert reason == "the installed SGLang 0.5.15.post1 has no flag --speculative-ddtree-budget"
     assert grouped(without)[reason] == tuple(without)
 
 
