@@ -37,22 +37,33 @@ def python(session: nox.Session, *arguments: str, **options: Any) -> None:
     session.run(str(BIN / "python"), *arguments, external=True, **options)
 
 
-def run_matrix(session: nox.Session, target: str, *options: str) -> None:
-    """`run`, or the subcommand given first; after `run` always the report, then the run's own result."""
+def run_matrix(session: nox.Session, target: str, *options: str, prepared: bool = False) -> None:
+    """`run`, or the subcommand given first; after `run` always the report, then the run's own result. ``prepared``: its
+    image comes first, then the preflight, whose problems stop it."""
     arguments = [*session.posargs]
     command = arguments.pop(0) if arguments and not arguments[0].startswith("-") else "run"
     if command != "run":
         python(session, "-m", "matrix", command, "--spec", target, *arguments, **LONG)
         return
-    failed = False
-    try:
-        python(session, "-m", "matrix", "run", "--spec", target, *options, *arguments, **LONG)
-    except CommandFailed:
-        failed = True
+    failed = None
+    for stage in ("prepare", "preflight", "run") if prepared else ("run",):
+        try:
+            python(session, "-m", "matrix", stage, "--spec", target, *options, *arguments, **LONG)
+        except CommandFailed:
+            failed = stage
+            break
     results = arguments[arguments.index("--results") + 1] if "--results" in arguments else "results"
     python(session, "-m", "report", "build", "--results", results, "--target", target, success_codes=[0, 3])
-    if failed:
+    if failed == "run":
         session.error("the run did not pass; its report says why")
+    if failed is not None:
+        session.error(f"`{failed}` found a problem, said above: nothing was run")
+
+
+def run_on_gpus(session: nox.Session, target: str) -> None:
+    """In containers, unless the options name a runtime or an environment of the host."""
+    named = any(word.partition("=")[0] in {"--runtime", "--engine-env"} for word in session.posargs)
+    run_matrix(session, target, *(() if named else ("--runtime", "docker")), prepared=True)
 
 
 @nox.session
@@ -105,7 +116,7 @@ def typecheck(session: nox.Session) -> None:
 
 @nox.session(name="matrix-cpu", venv_backend="none", requires=["harness", "engine-cpu"])
 def matrix_cpu(session: nox.Session) -> None:
-    """The embedded default: the matrix on a CPU with the real SGLang server, and its report."""
+    """The matrix on a CPU with the real SGLang server, and its report; `-- --runtime docker`: in containers."""
     run_matrix(session, "cpu", "--engine-env", str(ENGINE))
 
 
@@ -117,14 +128,14 @@ def matrix_sim(session: nox.Session) -> None:
 
 @nox.session(name="matrix-b300", venv_backend="none", requires=["harness"])
 def matrix_b300(session: nox.Session) -> None:
-    """The matrix on 8 x B300 (sm_103), and its report; name your engine with `-- --engine-env DIR`."""
-    run_matrix(session, "b300")
+    """8 x B300 (sm_103) in containers: image, preflight, matrix, report; your engine: `--image` or `--engine-env`."""
+    run_on_gpus(session, "b300")
 
 
 @nox.session(name="matrix-rtxpro6000", venv_backend="none", requires=["harness"])
 def matrix_rtxpro6000(session: nox.Session) -> None:
-    """The matrix on 8 x RTX PRO 6000 (sm_120), and its report; name your engine with `-- --engine-env DIR`."""
-    run_matrix(session, "rtxpro6000")
+    """8 x RTX PRO 6000 (sm_120) in containers: image, preflight, matrix, report; options as for matrix-b300."""
+    run_on_gpus(session, "rtxpro6000")
 
 
 @nox.session(name="images-b300", venv_backend="none", requires=["harness"])
@@ -167,6 +178,18 @@ def kill_test(session: nox.Session) -> None:
 def faults_cpu(session: nox.Session) -> None:
     """Every fault planted in the real server, and the verdict it has to get (about fifteen minutes)."""
     python(session, "tests/integration/faults_cpu.py", "--engine-env", str(ENGINE), *session.posargs, **LONG)
+
+
+@nox.session(name="fault-mix", venv_backend="none", requires=["harness"])
+def fault_mix(session: nox.Session) -> None:
+    """50 attempts in containers that crash, hang, flood, are killed …: each classified, nothing left (root, Docker)."""
+    python(session, "tests/docker/fault_mix.py", *(session.posargs or ["--attempts", "50"]), **LONG)
+
+
+@nox.session(name="benchmarks-docker", venv_backend="none", requires=["harness"])
+def benchmarks_docker(session: nox.Session) -> None:
+    """What the docker runtime adds to `docker run --rm`, and the time to the first container; needs a daemon."""
+    python(session, "benchmarks/docker_overhead.py", *session.posargs)
 
 
 @nox.session(venv_backend="none", requires=["harness"])
