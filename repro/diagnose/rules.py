@@ -1,5 +1,6 @@
 """Events -> one diagnosis: causes before consequences, and the first cause before later ones."""
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -17,6 +18,8 @@ _COARSE: dict[Phase, Literal["start", "capture", "serving", "shutdown", "none"]]
     "shutdown": "shutdown",
     "none": "none",
 }
+_OUR_SIGQUIT = re.compile(r"SIGQUIT received|[Rr]eceived sigquit")
+"""What SGLang says when it is asked for its own dump, as a hanging server may be."""
 _BY_STATUS: dict[int, tuple[str, str]] = {
     -9: ("killed_by_signal_9", "look in the kernel log for the OOM killer"),
     -11: ("segfault", "get a core dump: the log has no stack"),
@@ -40,7 +43,7 @@ def judge(
     if root is not None:
         return _from_event(root, events, "root" if root.pattern.kind != "unknown" else "symptom")
     if timed_out:  # then we stopped the server ourselves, and its word on who killed it is about us
-        events = [event for event in events if event.pattern.kind != "external_kill"]
+        events = [e for e in events if e.pattern.kind != "external_kill" and not _OUR_SIGQUIT.search(e.line.text)]
     consequences = [event for event in events if event.pattern.kind != "unknown"] or list(events)
     if consequences:
         return _from_event(consequences[0], events, "symptom")

@@ -234,3 +234,14 @@ def test_patterns_have_a_next_step_and_a_kind_that_can_be_stored() -> None:
     for pattern in PATTERNS:
         assert pattern.next_step
         assert pattern.kind.replace("_", "").isalnum()
+
+
+def test_our_own_sigquit_to_a_server_that_hangs_is_not_its_story(log: Path) -> None:
+    asked = "SIGQUIT received. signum=None, frame=None. It usually means one child failed.\n"
+    log.write_text(f"Load weight begin\n{asked}")
+    assert read(log, timed_out=True, unasked=False).kind == "hang_deadlock"
+    assert read(log).kind == "unknown"
+    log.write_text(
+        f"Subprocess scheduler_0 (pid=7) crashed with exit code -9. Triggering SIGQUIT for cleanup...\n{asked}"
+    )
+    assert read(log, timed_out=True, unasked=False).kind == "killed_by_signal_9"
