@@ -46,7 +46,7 @@ def make_ready(
         engines.deployment(spec),
         sources={step.coordinates.engine_source for step in plan.steps},
         payload=payload_dir(),
-        grace_s=spec.limits["shutdown"] + stop.term_s + stop.kill_s + 10,
+        grace_s=spec.limits["shutdown"] + stop.dump_s + stop.int_s + stop.term_s + stop.kill_s + 10,
         environment=os.environ,
         say=say,
     )
