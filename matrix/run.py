@@ -26,13 +26,15 @@ from matrix.spec import Spec
 from matrix.timeline import current_phase
 from repro import canonical, codec, store
 from repro.atomic import unwritable
-from repro.errors import InterruptedRunError, RecordError
+from repro.errors import InterruptedRunError, RecordError, UnavailableError
 from repro.model import Fact, GpuHealth, Plan, PlanStep, PlantedRule, Prompt, Result, Run, Step, Verdict
 from repro.verdict import run_verdicts
 
 POLL_S = 0.1
 OVERTIME_S = 120.0
 """What an attempt may take beyond its limits: to collect evidence, and for its processes to die."""
+SUSPECT_LAUNCHES = 3
+"""After so many launches in a row that the host's hardware made void, the next one would be too: the run stops."""
 ROOM_BYTES = 64 << 10
 """With less free space than this, a disk counts as full: the least that an attempt's evidence takes."""
 
@@ -114,6 +116,8 @@ class _Execution:
             self._armed.setdefault(result.cell, []).append(result)
         self._reference = self._read_reference()
         self._stored: set[Verdict] = set()
+        self._suspect = 0
+        """How many attempts in a row ended on suspect hardware."""
 
     def run_all(self) -> Finished:
         planned = launches(self._job.plan)
@@ -125,6 +129,8 @@ class _Execution:
                 if self._interrupts.count:
                     raise self._interrupted()
                 self._one(launch, number)
+                if self._suspect >= SUSPECT_LAUNCHES:
+                    raise self._unsound(self._results[launch.step.cell][-1])
             self._explain(launch.step)
         return self._finish()
 
@@ -234,7 +240,17 @@ class _Execution:
         )
         result = collect(context, evidence, ended)
         store.write_record(attempt_dir / "result.json", result)
+        self._suspect = self._suspect + 1 if context.suspect else 0
         return result, evidence
+
+    def _unsound(self, result: Result) -> UnavailableError:
+        finished = sum(len(results) for results in self._results.values())
+        why, _, _ = result.outcome_detail.partition("; the attempt itself: ")
+        return UnavailableError(
+            f"{SUSPECT_LAUNCHES} launches in a row are void: {why}: reset or replace it (`python -m matrix preflight` "
+            f"looks again); {finished} finished attempts are kept in {self._directory.path}, and the same command goes "
+            "on after them"
+        )
 
     def _interrupted(self) -> InterruptedRunError:
         finished = sum(len(results) for results in self._results.values())

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,13 +15,14 @@ from matrix import summary
 from matrix.arguments import EngineChoice
 from matrix.failing import failing_cells
 from matrix.plan import PlanOptions, make_plan
+from matrix.preflight.health import Health, NoGpus
 from matrix.promptset import load_prompts
 from matrix.run import Finished, Job, Outside, execute
 from matrix.runtimes.protocol import AttemptOrder, Ended
 from matrix.spec import load_spec
 from repro import codec, store
 from repro.errors import InterruptedRunError, NothingToRunError, RecordError, UnavailableError
-from repro.model import PlanStep, PlantedRule, Result, Step, Verdict
+from repro.model import GpuHealth, PlanStep, PlantedRule, Result, Step, Verdict
 
 SPEC = load_spec("sim")
 
@@ -121,6 +122,7 @@ class Bench:
 
     results: Path
     minutes: int = 0
+    health: Health = field(default_factory=NoGpus)
 
     def run(self, plays: Mapping[str, list[Played]] | None = None, **options: Any) -> tuple[Finished, PlayingRuntime]:
         self.runtime = runtime = PlayingRuntime(plays or {})
@@ -141,6 +143,7 @@ class Bench:
             progress=Quiet(),
             tool_version="0",
             free_port=lambda: 31000,
+            health=self.health,
         )
         return execute(job, self.results, outside), runtime
 
@@ -354,3 +357,39 @@ def test_rates_without_a_finished_run_says_what_to_do_first(bench: Bench) -> Non
             failing_cells(bench.results, "sim")
         with contextlib.suppress(InterruptedRunError):
             bench.run({**ALL_CRASH, C7: [INTERRUPTED]})
+
+
+@dataclass
+class Ailing:
+    """Hardware that is suspect after these attempts, counted from 1; ``None``: after all."""
+
+    after: tuple[int, ...] | None
+    looked: int = 0
+
+    def begin(self) -> Callable[[], GpuHealth | None]:
+        self.looked += 1
+        ill = self.after is None or self.looked in self.after
+        suspect = ("GPU 3: 2 uncorrectable memory errors",) if ill else ()
+        return lambda: GpuHealth(before=(), after=(), xids=(), suspect=suspect, unknown=())
+
+
+def test_a_host_that_stays_suspect_ends_the_run(bench: Bench) -> None:
+    bench.health = Ailing(after=None)
+    with pytest.raises(UnavailableError) as stopped:
+        bench.run(select=("*b8t4-eager*",))
+    assert str(stopped.value).startswith(
+        "3 launches in a row are void: the host's hardware is suspect: GPU 3: 2 uncorrectable memory errors: "
+    )
+    assert "3 finished attempts are kept" in str(stopped.value)
+    assert len(bench.runtime.started) == 3
+    assert len(list(bench.results.glob("*/*/cells/*/*/result.json"))) == 3
+
+    bench.health = NoGpus()  # repaired: the same command goes on
+    finished, runtime = bench.run(select=("*b8t4-eager*",))
+    assert len(finished.results) == 3 + len(runtime.started)
+
+
+def test_a_host_that_is_suspect_now_and_then_does_not(bench: Bench) -> None:
+    bench.health = Ailing(after=(1, 2, 4, 5))
+    finished, _ = bench.run(select=("*b8t4-eager*",))
+    assert [verdict.verdict for verdict in finished.verdicts].count("void") == 4
