@@ -38,26 +38,28 @@ def python(session: nox.Session, *arguments: str, **options: Any) -> None:
 
 
 def run_matrix(session: nox.Session, target: str, *options: str, prepared: bool = False) -> None:
-    """`run`, or the subcommand given first; after `run` always the report, then the run's own result. ``prepared``: its
-    image comes first, then the preflight, whose problems stop it."""
+    """`run`, or the subcommand given first; after `run` always the report, then the run's own result. ``prepared``: the
+    image and the preflight come first, and a problem of either stops it."""
     arguments = [*session.posargs]
     command = arguments.pop(0) if arguments and not arguments[0].startswith("-") else "run"
     if command != "run":
         python(session, "-m", "matrix", command, "--spec", target, *arguments, **LONG)
         return
-    failed = None
+    failed = []
     for stage in ("prepare", "preflight", "run") if prepared else ("run",):
+        if stage == "run" and failed:
+            break
         try:
             python(session, "-m", "matrix", stage, "--spec", target, *options, *arguments, **LONG)
         except CommandFailed:
-            failed = stage
-            break
+            failed.append(stage)
     results = arguments[arguments.index("--results") + 1] if "--results" in arguments else "results"
-    python(session, "-m", "report", "build", "--results", results, "--target", target, success_codes=[0, 3])
-    if failed == "run":
+    if Path(results).is_dir():
+        python(session, "-m", "report", "build", "--results", results, "--target", target, success_codes=[0, 3])
+    if failed == ["run"]:
         session.error("the run did not pass; its report says why")
-    if failed is not None:
-        session.error(f"`{failed}` found a problem, said above: nothing was run")
+    if failed:
+        session.error(f"{' and '.join(failed)}: a problem, said above; nothing was run")
 
 
 def run_on_gpus(session: nox.Session, target: str) -> None:
