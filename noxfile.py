@@ -45,7 +45,7 @@ def run_matrix(session: nox.Session, target: str, *options: str, prepared: bool 
     if command != "run":
         python(session, "-m", "matrix", command, "--spec", target, *arguments, **LONG)
         return
-    failed = []
+    failed: list[str] = []
     for stage in ("prepare", "preflight", "run") if prepared else ("run",):
         if stage == "run" and failed:
             break
