@@ -17,7 +17,7 @@ from matrix.promptset import load_prompts
 from matrix.run import Finished, Job, Outside, execute
 from repro import codec
 from repro.errors import UnavailableError
-from repro.model import GpuHealth
+from repro.model import GpuHealth, Verdict
 
 SUSPECT = "GPU 3: Xid 79 (fallen off the bus)"
 
@@ -109,8 +109,10 @@ def test_an_attempt_on_suspect_hardware_is_void_and_made_again(tmp_path: Path) -
 
 
 def test_a_host_that_stays_suspect_is_tried_three_times_in_all(tmp_path: Path) -> None:
-    finished = run(tmp_path, PLAYED.PlayingRuntime(), health=Looked([(SUSPECT,)]))
-    assert [v.verdict for v in finished.verdicts] == ["void"] * 3
+    with pytest.raises(UnavailableError, match="3 launches in a row are void: the host's hardware is suspect: GPU 3"):
+        run(tmp_path, PLAYED.PlayingRuntime(), health=Looked([(SUSPECT,)]))
+    verdicts = [codec.read(path, Verdict) for path in tmp_path.rglob("verdict.json")]
+    assert [verdict.verdict for verdict in verdicts] == ["void"] * 3
 
 
 def test_without_gpus_there_is_no_health_to_keep(tmp_path: Path) -> None:
