@@ -79,7 +79,7 @@ class RunningEngine:
         fresh.replace(self.fault_file)
 
 
-@pytest.fixture(scope="session", params=["simulated", pytest.param("real", marks=pytest.mark.engine)])
+@pytest.fixture(scope="module", params=["simulated", pytest.param("real", marks=pytest.mark.engine)])
 def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEngine]:
     folder = tmp_path_factory.mktemp(request.param)
     port, fault_file = free_port(), folder / "fault"
