@@ -1,6 +1,13 @@
 """`python -m matrix`: plan and execute the matrix."""
 
+import os
 import sys
+
+for _descriptor in (0, 1, 2):  # a closed one would be given to the next pipe, which is then taken for stdin or stderr
+    try:
+        os.fstat(_descriptor)
+    except OSError:
+        os.open(os.devnull, os.O_RDWR)
 
 if sys.version_info < (3, 11):  # noqa: UP036 - said in one line, before an import fails on newer syntax
     print("graphrepro needs Python 3.11 or newer; this is " + sys.version.split()[0], file=sys.stderr)  # noqa: T201

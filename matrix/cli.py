@@ -1,6 +1,7 @@
 """The command line of `python -m matrix`. Only here are arguments and the environment read, and things printed."""
 
 import argparse
+import contextlib
 import gc
 import io
 import json
@@ -56,9 +57,6 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         _tell("matrix: interrupted")
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 1
     except OSError as problem:  # such as a full disk behind stdout
         place = f"{problem.filename}: " if problem.filename else ""
         _tell(
@@ -346,7 +344,11 @@ def _on_one_line(text: str) -> str:
 
 
 def _print(text: str) -> None:
-    print(text, flush=True)
+    """To stdout. A reader that has gone away, such as `head`, changes nothing of what was done or of its status."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - it stays open to the end
 
 
 def _print_json(document: Mapping[str, object]) -> None:
@@ -363,4 +365,6 @@ def _json_field(name: str, value: object) -> str:
 
 
 def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    """To stderr; advice that nobody can read is no reason to fail."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)

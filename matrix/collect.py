@@ -31,6 +31,8 @@ from repro.model import (
     TimelineEntry,
 )
 
+_USAGE = 2
+"""The exit status with which a program refuses its command line."""
 _BY_KIND: Mapping[str, Outcome] = {
     "oom_gpu_init": "oom",
     "oom_gpu_graph_capture": "oom",
@@ -124,13 +126,14 @@ def _outcome(
     for entry in timeline:
         if entry.event in {"port-taken", "not-started"}:
             return "runtime_error", entry.detail or entry.event, None, None
-    limit = next((entry for entry in timeline if entry.event == "phase-limit"), None)
-    death = _death(timeline)
+    undisturbed = _undisturbed(timeline)
+    limit = next((entry for entry in undisturbed if entry.event == "phase-limit"), None)
+    death = _death(undisturbed)
     if limit is not None or death is not None:
         return _failure(evidence, phases, limit, death, ended)
     cut_off = _cut_off(timeline, ended)
     if cut_off is not None:
-        return "killed", cut_off, None, None
+        return *cut_off, None, None
     return "completed", "the server started, answered and stopped", _last_status(timeline), None
 
 
@@ -169,12 +172,22 @@ def _host_oom(diagnosis: Diagnosis) -> Diagnosis:
     )
 
 
-def _cut_off(timeline: tuple[TimelineEntry, ...], ended: Ended) -> str | None:
+def _undisturbed(timeline: tuple[TimelineEntry, ...]) -> tuple[TimelineEntry, ...]:
+    """The timeline up to where the attempt was ended from outside: what the server did after that was not its doing."""
+    places = [index for index, entry in enumerate(timeline) if entry.event == "interrupted"]
+    return timeline[: places[0]] if places else timeline
+
+
+def _cut_off(timeline: tuple[TimelineEntry, ...], ended: Ended) -> tuple[Outcome, str] | None:
     events = {entry.event for entry in timeline}
     if "attempt-ended" not in events:
-        return f"the attempt program ended early, with status {ended.status}"
+        if ended.status is not None and ended.status > 0:  # it was not killed: it failed, as without its packages
+            return "runtime_error", f"the attempt program failed with status {ended.status}: {ended.detail}"
+        return "killed", f"the attempt program ended early, with status {ended.status}"
+    if "interrupted" in events:
+        return "killed", "the attempt was ended from outside, and not by this run"
     if "server-exited" not in events:
-        return "nobody saw the server end: what held it was killed, or it could not be ended"
+        return "killed", "nobody saw the server end: what held it was killed, or it could not be ended"
     return None
 
 
@@ -195,6 +208,8 @@ def _failure(
     if out_of_memory and diagnosis.role != "root":
         diagnosis = _host_oom(diagnosis)
     outcome: Outcome = _BY_KIND.get(diagnosis.kind, "crashed")
+    if status == _USAGE and phase == "launch" and diagnosis.kind == "unknown":
+        outcome = "refused"  # how argument parsers end; nothing of the engine has run
     if limit is not None and diagnosis.role != "root" and outcome != "oom":
         outcome = "hung"
     if outcome == "refused" and phase not in {"launch", "weights_load"}:

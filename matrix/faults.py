@@ -17,7 +17,12 @@ def parse_inject(text: str) -> PlantedRule:
     """`*b16*=wrong-token:200` -> a rule. Raises SpecError if it is not of that form."""
     cells, separator, fault = text.partition("=")
     name, colon, number = fault.partition(":")
-    if not separator or not cells or not name or (colon and not (number.isdecimal() and len(number) < 10)):
+    if (
+        not separator
+        or not cells
+        or not name
+        or (colon and not (number.isdecimal() and len(number) < 10 and int(number)))
+    ):
         raise SpecError(f"--inject {text!r}: write CELLGLOB=FAULT or CELLGLOB=FAULT:N, such as '*b16*=wrong-token:200'")
     return PlantedRule(cells=cells, fault=name, number=int(number) if colon else None)
 

@@ -1,5 +1,6 @@
 """What a run shows while it goes on: a live table on a terminal, plain lines elsewhere."""
 
+import contextlib
 import time
 from typing import Protocol, TextIO
 
@@ -56,7 +57,8 @@ class LineProgress:
         )
 
     def note(self, text: str) -> None:
-        print(printable(text), file=self._stream, flush=True)
+        with contextlib.suppress(OSError):  # a progress line that nobody reads must not end a run
+            print(printable(text), file=self._stream, flush=True)
 
     def close(self) -> None:
         pass

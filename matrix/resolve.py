@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matrix import armed
 from matrix.engines.readiness import phase_marks
-from matrix.spec import Spec
+from matrix.spec import Spec, script_file
 from repro.errors import SpecError
 from repro.model import CheckPlan, PlanStep, Prompt, Step, StopLadder
 
@@ -71,11 +71,7 @@ def stop_ladder(spec: Spec) -> StopLadder:
 def script_path(spec: Spec, placeholders: Mapping[str, str]) -> str:
     """The simulated engine's script: a built-in name, or a path as seen from here. Empty for other engines."""
     script = spec.engine.script
-    if script is None:
-        return ""
-    if "/" in script or script.endswith(".json"):
-        return str(Path(script).absolute())
-    return f"{placeholders['payload']}/simulated/scripts/{script}.json"
+    return "" if script is None else str(script_file(script, Path(placeholders["payload"])))
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:

@@ -222,9 +222,8 @@ class _Execution:
             (attempt_dir / "evidence").mkdir(exist_ok=True)
             store.write_record(attempt_dir / "evidence" / "gpu-health.json", health)
         evidence = read_evidence(attempt_dir)
-        ours = ended.reason is None  # what else interrupted it is an outcome, and the run goes on
-        if (was_interrupted(evidence) and ours) or (self._interrupts.count and not came_to_its_end(evidence)):
-            raise self._interrupted()
+        if self._interrupts.count and (was_interrupted(evidence) or not came_to_its_end(evidence)):
+            raise self._interrupted()  # what else interrupted it is an outcome, and the run goes on
         _demand_room(attempt_dir)  # what a full disk did to the attempt says nothing about the engine
         context = AttemptContext(
             run_id=self._run_id,
@@ -348,5 +347,5 @@ def _name(directory: store.RunDirectory) -> str:
 
 def label_prefix(directory: Path) -> str:
     """What the label of every process of a run starts with: no two run directories on a host share it."""
-    place = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:12]
+    place = hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:12]
     return f"{place}/{directory.name}"

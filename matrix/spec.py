@@ -15,6 +15,7 @@ import cattrs
 
 import schemas
 from matrix.cell import Defaults
+from matrix.promptset import payload_dir
 from matrix.tiers import tier_document
 from repro.errors import SpecError
 from repro.model import Depth, Graph, Nvls, Tier
@@ -246,12 +247,22 @@ def _demand_known_version(document: Mapping[str, object], origin: str) -> None:
 def _check_consistency(spec: Spec) -> None:
     if (spec.engine.name == "simulated") != (spec.engine.script is not None):
         raise SpecError(f"spec {spec.origin}: /engine/script: needed for the simulated engine, and for no other")
+    script = spec.engine.script
+    if script is not None and not script_file(script, payload_dir()).is_file():
+        raise SpecError(f"spec {spec.origin}: /engine/script: {script!r} is no built-in script and no file")
     if spec.reference.graph not in spec.axes.graph or spec.reference.nvls not in spec.axes.nvls:
         raise SpecError(f"spec {spec.origin}: /reference: its graph and nvls must be values of the axes")
     if "ar" not in spec.axes.budget:
         raise SpecError(
             f"spec {spec.origin}: /axes/budget: `ar` is missing; every comparison needs it as its reference"
         )
+
+
+def script_file(script: str, payload: Path) -> Path:
+    """The simulated engine's script: a built-in name, or a path as seen from the working directory."""
+    if "/" in script or script.endswith(".json"):
+        return Path(script).absolute()
+    return payload / "simulated" / "scripts" / f"{script}.json"
 
 
 def _nearest_key(problem: str) -> str:

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -43,6 +45,7 @@ class Played:
     log: str = ""
     status: int | None = 1
     interrupted: bool = False
+    by_us: bool = True
 
 
 CRASH = Played("RuntimeError: CUDA error: an illegal memory access was encountered\n", -9)
@@ -50,6 +53,7 @@ REFUSED = Played("error: unrecognized arguments: --x\n", 2)
 KILLED = Played("scheduler crashed with exit code -9\n", -9)
 TAKEN = Played(status=None)
 INTERRUPTED = Played(interrupted=True)
+ENDED_BY_SOMEBODY = Played(interrupted=True, by_us=False)
 
 
 @dataclass
@@ -97,6 +101,8 @@ def _play(evidence: Path, play: Played) -> None:
     (evidence / "server.log").write_text(play.log)
     events: list[dict[str, Any]] = [{"event": "attempt-begun"}]
     if play.interrupted:
+        if play.by_us:  # as a Ctrl-C in the middle of the attempt
+            os.kill(os.getpid(), signal.SIGINT)
         events += [{"event": "interrupted", "detail": "SIGINT"}]
     elif play.status is None:
         events += [{"event": "port-taken", "detail": "port 1: Address already in use"}]
@@ -236,6 +242,14 @@ def test_an_interrupted_run_goes_on_after_the_last_finished_attempt(bench: Bench
     assert runtime.started == [C7, AR]
     assert len(finished.results) == 3
     assert runtime.reaped, "what the first harness left is ended first"
+
+
+def test_an_attempt_that_somebody_else_ended_is_a_result_and_the_run_goes_on(bench: Bench) -> None:
+    finished, runtime = bench.run({**ALL_CRASH, C7: [ENDED_BY_SOMEBODY]})
+    assert runtime.started == [AR, C7, AR]
+    (result,) = [result for result in finished.results if result.cell == C7]
+    assert result.outcome == "killed"
+    assert "from outside" in result.outcome_detail
 
 
 def test_a_finished_run_is_not_touched_again(bench: Bench) -> None:
