@@ -17,7 +17,7 @@ from report.document import Document
 from report.escape import one_line, visible
 from report.grid import grid, places
 from report.load import LoadedCell, LoadedRun
-from report.numbers import cell_numbers, shown_numbers, why_withheld
+from report.numbers import cell_numbers, shown_checks, shown_numbers, why_withheld
 from report.words import (
     NOT_A_GPU,
     PLANTED,
@@ -88,6 +88,7 @@ def _environment() -> Environment:
         "key_rows": _key_rows,
         "number_label": number_label,
         "other_facts": _other_facts,
+        "shown_checks": shown_checks,
         "shown_numbers": shown_numbers,
         "two_sides": two_sides,
     }

@@ -9,7 +9,7 @@ from report.document import Document
 from report.escape import markdown, markdown_block, markdown_code
 from report.grid import Place, grid
 from report.load import LoadedAttempt, LoadedCell, LoadedRun
-from report.numbers import shown_numbers
+from report.numbers import shown_checks, shown_numbers
 from report.words import NOT_A_GPU, PLANTED, TERMS, VERDICTS, at_label, figure, number_label, sign, spoken
 from repro.model import Baseline, Comparison, Diagnosis, Finding
 
@@ -112,7 +112,7 @@ def _attempt(attempt: LoadedAttempt) -> list[str]:
     parts = [f"Attempt {result.attempt}: **{_word(attempt.verdict.verdict)}**, {took}. {said}"]
     checks = [
         [check.check, _word(check.state), markdown(spoken(check.reason or "")), markdown(check.detail)]
-        for check in result.checks
+        for check in shown_checks(attempt)
     ]
     if checks:
         parts.append(_table(["check", "state", "reason", "detail"], checks))

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from report.load import LoadedAttempt, LoadedCell
-from repro.model import CheckName, Measurement, Result
+from report.words import spoken
+from repro.model import CheckName, CheckResult, Measurement, Result
 from repro.verdict import MUST_BE_PROVEN
 
 CONTENT_CHECKS: frozenset[CheckName] = frozenset({"lossless", "coding", "load"})
@@ -38,6 +39,16 @@ class ShownNumber:
     @property
     def value(self) -> float | None:
         return None if self.withheld else self.measurement.value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownCheck:
+    """A check as the report shows it. ``state`` is `withheld` where a pass would be about numbers that are withheld."""
+
+    check: CheckName
+    state: str
+    reason: str | None
+    detail: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +86,12 @@ def shown_numbers(attempt: LoadedAttempt) -> tuple[ShownNumber, ...]:
         for check in attempt.result.checks
         for measurement in check.measurements
     )
+
+
+def shown_checks(attempt: LoadedAttempt) -> tuple[ShownCheck, ...]:
+    """Every check of the attempt. The words of `throughput` are its numbers: they are withheld where those are."""
+    reason = _not_shown_right(attempt.result)
+    return tuple(_shown_check(check, reason) for check in attempt.result.checks)
 
 
 def cell_numbers(cell: LoadedCell) -> tuple[CellNumber, ...]:
@@ -116,6 +133,13 @@ def _not_shown_right(result: Result) -> str | None:
         if state in states:
             return reason
     return None if "pass" in states else "content_not_checked"
+
+
+def _shown_check(check: CheckResult, withheld: str | None) -> ShownCheck:
+    if withheld is None or check.check != "throughput" or check.state in {"not_run", "not_applicable"}:
+        return ShownCheck(check=check.check, state=check.state, reason=check.reason, detail=check.detail)
+    state = "withheld" if check.state == "pass" else check.state
+    return ShownCheck(check=check.check, state=state, reason=check.reason, detail=f"withheld: {spoken(withheld)}")
 
 
 def _is_speed(check: CheckName, name: str) -> bool:

@@ -13,6 +13,7 @@ SIGNS: Mapping[str, str] = {
     "deselected": "·",
     "over_budget": "·",
     "not_applicable": "—",
+    "withheld": "○",
     "proven": "✓",
     "contradicted": "✗",
     "unknown": "?",

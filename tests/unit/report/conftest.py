@@ -118,6 +118,7 @@ def checks(
         lossless or check("lossless", detail="20 of 20 outputs equal the reference token by token"),
         check(
             "throughput",
+            detail=f"{rate} tok/s at 1, {3 * rate} tok/s at 8",
             measurements=[
                 number("output_rate", rate, "tok/s", concurrency=1),
                 number("output_rate", 3 * rate, "tok/s", concurrency=8),

@@ -81,7 +81,7 @@ def test_a_cpu_page_is_no_evidence_about_a_gpu(name: str, all_states: Path, tmp_
     assert NOT_A_GPU not in FORMATS[name](gpu)
 
 
-@pytest.mark.parametrize("name", ["html", "markdown", "console"])
+@pytest.mark.parametrize("name", FORMATS)
 def test_withheld_numbers_are_nowhere(name: str, tmp_path: Path, make: SimpleNamespace) -> None:
     cell = "cpu-b8t4-eager-nonvls"
     wrong = make.Launch(cell, checks=make.checks(3.3, 98765.25, make.wrong()))

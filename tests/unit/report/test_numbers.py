@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from report.load import LoadedCell, load
-from report.numbers import cell_numbers, shown_numbers
+from report.numbers import cell_numbers, shown_checks, shown_numbers
 
 CELL = "cpu-b8t4-eager-nonvls"
 
@@ -77,3 +77,35 @@ def test_a_cell_takes_its_numbers_over_the_launches_that_count(tmp_path: Path, m
     )
     found = next(n for n in cell_numbers(cell) if n.name == "output_rate" and n.at == (("concurrency", 1),))
     assert (found.values, found.middle) == ((100.0, 300.0), 200.0)
+
+
+def throughput(cell: LoadedCell) -> tuple[str, str]:
+    (check,) = [check for check in shown_checks(cell.attempts[0]) if check.check == "throughput"]
+    return check.state, check.detail
+
+
+def test_the_words_of_throughput_are_shown_with_its_numbers(tmp_path: Path, make: SimpleNamespace) -> None:
+    assert throughput(cell_with(tmp_path, make, make.Launch(CELL))) == ("pass", "245.0 tok/s at 1, 735.0 tok/s at 8")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"outcome": "crashed", "detail": "late"}, "launch crashed"),
+        ({"proof": "unproven"}, "configuration not proven"),
+        ({"checks": "wrong"}, "content wrong"),
+    ],
+)
+def test_the_words_of_throughput_are_withheld_with_its_numbers(
+    tmp_path: Path, make: SimpleNamespace, changes: dict[str, object], reason: str
+) -> None:
+    made = {"unproven": (make.proof(observed=False),), "wrong": make.checks(lossless=make.wrong())}
+    given = {name: made.get(str(value), value) for name, value in changes.items()}
+    cell = cell_with(tmp_path, make, make.Launch(CELL, **given))
+    assert throughput(cell) == ("withheld", f"withheld: {reason}")
+
+
+def test_a_throughput_check_that_measured_nothing_keeps_its_words(tmp_path: Path, make: SimpleNamespace) -> None:
+    silent = make.check("throughput", "not_run", "no_evidence", "no request of this check was sent")
+    cell = cell_with(tmp_path, make, make.Launch(CELL, checks=(make.wrong(), silent)))
+    assert throughput(cell) == ("not_run", "no request of this check was sent")
