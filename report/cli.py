@@ -1,6 +1,9 @@
 """`python -m report`: the only module of the report that reads arguments and prints."""
 
 import argparse
+import contextlib
+import io
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -8,6 +11,7 @@ from pathlib import Path
 
 from report import console, html, junit, markdown
 from report.document import Document, assemble
+from report.escape import one_line
 from report.load import Loaded, load
 from repro import baselines, codec
 from repro.errors import GraphreproError, NothingToRunError, RecordError, SpecError, UnavailableError
@@ -18,13 +22,40 @@ _RESULTS = Path("results")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code (2 by SystemExit for arguments that cannot be parsed)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 is no reason to fail
     arguments = _parser().parse_args(argv)
     try:
         _build(arguments)
     except GraphreproError as error:
-        print(f"report: {error}", file=sys.stderr)
+        _tell(f"report: {error}")
         return error.exit_code
+    except (
+        BrokenPipeError
+    ):  # the reader, such as `head`, has seen enough; the files are written before anything is said
+        _hush()
+    except OSError as error:  # such as a full disk behind stdout
+        _hush()
+        place = f"{error.filename}: " if error.filename else ""
+        _tell(f"report: {one_line(f'{place}{error.strerror or error}')}: make room or correct it, and try again")
+        return UnavailableError.exit_code
     return 0
+
+
+def _tell(line: str) -> None:
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
+
+
+def _hush() -> None:
+    """What is left for stdout goes nowhere: Python writes it at exit, and would fail again."""
+    with contextlib.suppress(OSError, AttributeError):  # it may be no file, or closed
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, sys.stdout.fileno())
+        finally:
+            os.close(nowhere)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -58,7 +89,9 @@ def _build(arguments: argparse.Namespace) -> None:
     document = assemble(results, against, baselines.load(), tool_version=version("graphrepro"))
     out: Path = arguments.out or _RESULTS / "report"
     _write(out, document)
-    sys.stdout.write(codec.dumps(document.record) if arguments.json else console.render(document))
+    if arguments.json and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8 whatever the terminal is
+    print(codec.dumps(document.record) if arguments.json else console.render(document), end="", flush=True)
     print(f"written to {out}: findings.html, findings.md, findings.json, junit.xml", file=sys.stderr)
     print(_advice(document), file=sys.stderr)
 

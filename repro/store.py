@@ -60,13 +60,20 @@ class RunDirectory:
         """(cell, number) of each attempt directory, finished or not, sorted; and what lies among them that is none."""
         found: list[tuple[str, int]] = []
         problems: list[Problem] = []
-        cells, strays = _directories(self.path / "cells", _NAME)
-        problems += (self._problem(stray, "is not the directory of a cell") for stray in strays)
-        for cell in cells:
-            numbers, strays = _directories(cell, _NUMBER)
-            problems += (self._problem(stray, "is not the directory of an attempt") for stray in strays)
+        for cell in self._below(self.path / "cells", _NAME, "a cell", problems):
+            numbers = self._below(cell, _NUMBER, "an attempt", problems)
             found += ((cell.name, int(number.name)) for number in numbers)
         return tuple(sorted(found)), tuple(problems)
+
+    def _below(self, path: Path, name: re.Pattern[str], what: str, problems: list[Problem]) -> list[Path]:
+        """The directories of that name; what else is there, or that nothing can be read, becomes a problem."""
+        try:
+            fitting, strays = _directories(path, name)
+        except OSError as error:
+            problems.append(self._problem(path, _unreadable(error)))
+            return []
+        problems += [self._problem(stray, f"is not the directory of {what}") for stray in strays]
+        return fitting
 
     def results(self) -> tuple[tuple[Result, ...], tuple[Problem, ...]]:
         """The results of the finished measured attempts by cell and number, and a problem for each that cannot be used.
@@ -88,7 +95,7 @@ class RunDirectory:
         problems = list(strays)
         for cell, number in attempts:
             path = self.attempt(cell, number) / "result.json"
-            if not os.path.lexists(path):
+            if not _may_exist(path):
                 continue  # it was killed, or is still running
             try:
                 result = self._read(str(path.relative_to(self.path)), Result)
@@ -152,9 +159,10 @@ def scan(results_root: Path, target: str | None) -> tuple[tuple[RunDirectory, ..
         raise SpecError(f"{results_root} is not a directory; give a results directory, or a run below one")
     # The user may point at a link; below it none is followed. Resolved, the names of the levels above are known.
     root = results_root.resolve()
-    paths, links = _run_directories(root)
+    unreadable: list[Problem] = []
+    paths, links = _run_directories(root, unreadable)
     runs: list[tuple[str, str, RunDirectory]] = []
-    problems = [_link_problem(link) for link in links]
+    problems = [*(_link_problem(link) for link in links), *unreadable]
     for path in paths:
         directory = RunDirectory(path)
         where = directory.relative(path / "run.json")
@@ -230,26 +238,43 @@ def _directories(path: Path, name: re.Pattern[str]) -> tuple[list[Path], list[Pa
     return sorted(fitting), sorted(strays)
 
 
+def _may_exist(path: Path) -> bool:
+    """Whether it is there, or its directory does not let us know: then reading it says why."""
+    try:
+        path.lstat()
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return True
+
+
+def _unreadable(error: OSError) -> str:
+    return f"cannot be read ({error.strerror}); make it readable"
+
+
 def _looks_like_run(path: Path) -> bool:
-    return any(os.path.lexists(path / name) for name in ("run.json", "plan.json", "cells"))
+    return any(_may_exist(path / name) for name in ("run.json", "plan.json", "cells"))
 
 
-def _run_directories(root: Path) -> tuple[list[Path], list[Path]]:
+def _run_directories(root: Path, unreadable: list[Problem]) -> tuple[list[Path], list[Path]]:
     """Directories that hold a run at any of the three levels, and links to directories on the way."""
     if _looks_like_run(root):
         return [root], []
-    children, links = _visible_directories(root)
+    children, links = _visible_directories(root, unreadable)
     runs = [child for child in children if _looks_like_run(child)]
     for target in children:
         if target not in runs:
-            below, more = _visible_directories(target)
+            below, more = _visible_directories(target, unreadable)
             runs += (run for run in below if _looks_like_run(run))
             links += more
     return runs, links
 
 
-def _visible_directories(path: Path) -> tuple[list[Path], list[Path]]:
-    fitting, strays = _directories(path, _VISIBLE)
+def _visible_directories(path: Path, unreadable: list[Problem]) -> tuple[list[Path], list[Path]]:
+    try:
+        fitting, strays = _directories(path, _VISIBLE)
+    except OSError as error:
+        unreadable.append(Problem(path=_shown(Path(path.parent.name, path.name)), problem=_unreadable(error)))
+        return [], []
     return fitting, [stray for stray in strays if stray.is_symlink() and stray.is_dir()]
 
 

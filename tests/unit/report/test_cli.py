@@ -1,6 +1,7 @@
 """`python -m report build`."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -125,3 +126,34 @@ def test_as_a_module(all_states: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "report", "build", "--results", str(all_states), "--out", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_terminal_without_utf_8(all_states: Path, tmp_path: Path, encoding: str, more: list[str]) -> None:
+    command = [sys.executable, "-m", "report", "build", "--results", str(all_states), "--out", str(tmp_path / "out")]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C"}
+    done = subprocess.run([*command, *more], capture_output=True, cwd=tmp_path, check=False, env=environment)
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
+    if more:
+        assert done.stdout == (tmp_path / "out/findings.json").read_bytes()
+
+
+def test_a_full_disk_behind_stdout_is_one_line(all_states: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "report", "build", "--results", str(all_states), "--out", str(tmp_path / "out")]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 4
+    assert done.stderr == "report: No space left on device: make room or correct it, and try again\n"
+
+
+def test_a_reader_that_leaves_is_no_failure(all_states: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "report", "build", "--results", str(all_states), "--out", str(tmp_path / "out")]
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES

@@ -1,6 +1,7 @@
 """Run directories -> the model of what was run."""
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -110,3 +111,24 @@ def test_planted_and_not_a_gpu(planted: Path, all_states: Path) -> None:
 def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="not a directory"):
         load([tmp_path / "nowhere"])
+
+
+@pytest.mark.parametrize("place", ["cells", "cells/cpu-b8t4-eager-nonvls", "."])
+def test_a_directory_that_cannot_be_read_is_a_problem(
+    all_states: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    run = all_states / "cpu/20261130-cpu"
+    shut = run / place if place != "." else all_states / "cpu"
+    scandir = os.scandir
+
+    def refuse(path: Path) -> object:
+        if Path(path) == shut:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    loaded = load([all_states])
+    said = {problem.problem for problem in loaded.problems}
+    assert said == {"cannot be read (Permission denied); make it readable"}
+    assert loaded.problems[0].path.endswith(shut.name)
+    assert "b300" in {run.run.target for run in loaded.runs}
