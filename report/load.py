@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from report.escape import one_line
+from repro import codec
+from repro.canonical import sha256_of
 from repro.errors import RecordError
 from repro.model import Coordinates, Plan, PlanStep, Problem, ReportedRun, Result, Run, Skip, Verdict
 from repro.store import RunDirectory, scan
@@ -159,6 +161,9 @@ def _load_run(directory: RunDirectory) -> tuple[LoadedRun, list[Problem]]:
     plan: Plan | None = None
     try:
         plan = directory.plan()
+        if sha256_of(codec.encode(plan)) != run.plan_sha256:
+            edited = "does not match the digest in run.json: it was edited after the run began"
+            problems.append(Problem(path=f"{relative}/plan.json", problem=edited))
     except RecordError as error:
         problems.append(Problem(path=f"{relative}/plan.json", problem=str(error)))
     results, unusable = directory.results()

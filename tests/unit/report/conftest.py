@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from repro import codec
+from repro.canonical import sha256_of
 from repro.model import (
     CheckName,
     CheckResult,
@@ -316,6 +318,7 @@ def write_run(
         skips=tuple(skips),
         forecast=Forecast(launches=sum(planned.values()), hours=0.1, hours_worst=1.0),
     )
+    run = replace(run, plan_sha256=sha256_of(codec.encode(plan)))
     directory = create(root, run, plan)
     for launch in launches:
         folder = directory.attempt(launch.cell, launch.attempt)

@@ -132,3 +132,23 @@ def test_a_directory_that_cannot_be_read_is_a_problem(
     assert said == {"cannot be read (Permission denied); make it readable"}
     assert loaded.problems[0].path.endswith(shut.name)
     assert "b300" in {run.run.target for run in loaded.runs}
+
+
+def test_a_plan_edited_after_the_run_began_is_a_problem_and_the_results_are_shown(all_states: Path) -> None:
+    path = all_states / "cpu/20261130-cpu/plan.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["steps"][0]["launches"] = 1
+    path.write_text(json.dumps(document), encoding="utf-8")
+    loaded = load([all_states])
+    (problem,) = loaded.problems
+    assert (problem.path, problem.problem) == (
+        "cpu/20261130-cpu/plan.json",
+        "does not match the digest in run.json: it was edited after the run began",
+    )
+    assert loaded.newest()[1].finished == 9
+
+
+def test_a_plan_written_in_another_layout_is_the_same_plan(all_states: Path) -> None:
+    path = all_states / "cpu/20261130-cpu/plan.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")), sort_keys=True), encoding="utf-8")
+    assert load([all_states]).problems == ()
