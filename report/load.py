@@ -168,9 +168,24 @@ def _load_run(directory: RunDirectory) -> tuple[LoadedRun, list[Problem]]:
         problems.append(Problem(path=f"{relative}/plan.json", problem=str(error)))
     results, unusable = directory.results()
     problems += unusable
+    problems += [
+        Problem(
+            path=f"{relative}/cells/{result.cell}/{result.attempt}/result.json",
+            problem="its coordinates are not those that the plan gives this cell: it is not counted",
+        )
+        for result in results
+        if not _agrees(result, plan)
+    ]
+    results = tuple(result for result in results if _agrees(result, plan))
     armed = tuple((result, f"{relative}/cells/{result.cell}/{result.attempt}") for result in directory.armed_results())
     cells = _cells(run, relative, plan, results)
     return LoadedRun(run=run, directory=relative, plan=plan, cells=cells, armed=armed), problems
+
+
+def _agrees(result: Result, plan: Plan | None) -> bool:
+    """Whether the plan gives the cell these coordinates; a cell that it does not name has none to disagree with."""
+    planned = [step.coordinates for step in plan.steps if step.cell == result.cell] if plan is not None else []
+    return not planned or result.coordinates in planned
 
 
 def _cells(run: Run, relative: str, plan: Plan | None, results: Sequence[Result]) -> tuple[LoadedCell, ...]:

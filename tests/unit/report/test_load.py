@@ -152,3 +152,16 @@ def test_a_plan_written_in_another_layout_is_the_same_plan(all_states: Path) -> 
     path = all_states / "cpu/20261130-cpu/plan.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")), sort_keys=True), encoding="utf-8")
     assert load([all_states]).problems == ()
+
+
+def test_a_result_with_other_coordinates_than_its_cell_is_a_problem_and_not_counted(all_states: Path) -> None:
+    path = all_states / "cpu/20261130-cpu/cells/cpu-b8t4-eager-nonvls/2/result.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["coordinates"]["budget"] = 16
+    path.write_text(json.dumps(document), encoding="utf-8")
+    loaded = load([all_states])
+    (problem,) = loaded.problems
+    assert problem.path == str(path.relative_to(all_states))
+    assert "not counted" in problem.problem
+    found = cell(loaded, "cpu-b8t4-eager-nonvls")
+    assert (found.summary.n, found.missing) == (2, 1)
