@@ -54,6 +54,11 @@ def certainty(place: Place) -> str:
     return ", ".join(parts)
 
 
+def planted_mark(place: Place) -> str:
+    """What stands before a cell of a run with planted faults, with a space after it."""
+    return "[planted run] " if place.planted_run else _planted(place.planted)
+
+
 def two_sides(number: ComparedNumber, baseline: Baseline | None = None) -> tuple[str, str, str, str]:
     """What, here, there and the ratio of a compared number, as words. What a baseline says happened stands on its side
     of the launches that failed, which it does not count."""
@@ -87,7 +92,7 @@ def _run(run: LoadedRun) -> str:
         lines.append(NOT_A_GPU)
     rows = [
         (
-            _planted(place.planted) + place.cell,
+            planted_mark(place) + place.cell,
             f"{sign(place.word)} {spoken(place.word)}",
             certainty(place),
             place.reason,

@@ -16,7 +16,8 @@ _OTHER = "other"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """One cell or skip. ``word``: its verdict or the state of the skip; ``anchor`` None for a skip."""
+    """One cell or skip. ``word``: its verdict or the state of the skip; ``anchor`` None for a skip. ``planted_run``: a
+    cell that no fault was planted in, of a run with some, where a fault may show in any cell."""
 
     cell: str
     word: str
@@ -27,6 +28,7 @@ class Place:
     void: int
     missing: int
     planted: bool
+    planted_run: bool
     reason: str
     anchor: str | None
 
@@ -73,6 +75,7 @@ def places(run: LoadedRun) -> tuple[Place, ...]:
             void=cell.summary.void,
             missing=cell.missing,
             planted=cell.planted,
+            planted_run=run.planted and not cell.planted,
             reason=", ".join(cell.summary.reasons),
             anchor=cell.anchor,
         )
@@ -90,6 +93,7 @@ def places(run: LoadedRun) -> tuple[Place, ...]:
             void=0,
             missing=0,
             planted=False,
+            planted_run=False,
             reason=skip.reason,
             anchor=None,
         )

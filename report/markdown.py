@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from tabulate import tabulate
 
-from report.console import because, certainty, run_summary, two_sides
+from report.console import because, certainty, planted_mark, run_summary, two_sides
 from report.document import Document
 from report.escape import markdown, markdown_block, markdown_code
 from report.grid import Place, grid
@@ -91,7 +91,7 @@ def _run(document: Document, run: LoadedRun) -> list[str]:
 
 def _place(place: Place) -> str:
     told = certainty(place)
-    return _flag(place.planted) + _word(place.word) + (f": {markdown(told)}" if told else "")
+    return planted_mark(place) + _word(place.word) + (f": {markdown(told)}" if told else "")
 
 
 def _cell(cell: LoadedCell) -> list[str]:

@@ -74,6 +74,14 @@ def test_planted_faults_are_loud(name: str, planted: Path, all_states: Path) -> 
     assert PLANTED not in FORMATS[name](document(all_states))
 
 
+@pytest.mark.parametrize("name", ["html", "markdown", "console"])
+def test_every_row_of_a_planted_run_says_so(name: str, planted: Path, all_states: Path) -> None:
+    text = FORMATS[name](document(planted))
+    mark = "! planted run</span>" if name == "html" else "[planted run] "
+    assert text.count(mark) == 1, "of the four cells, three had a fault of their own"
+    assert mark not in FORMATS[name](document(all_states))
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_cpu_page_is_no_evidence_about_a_gpu(name: str, all_states: Path, tmp_path: Path) -> None:
     assert NOT_A_GPU in FORMATS[name](document(all_states))
