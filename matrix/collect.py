@@ -247,7 +247,7 @@ def _check(
     lossless, throughput = rounds.get("lossless"), rounds.get("throughput")
     judges: Mapping[CheckName, Callable[[], CheckResult]] = {
         "launch": lambda: judge_launch(phases, tuple(rounds.values())),
-        "acceptance": lambda: judge_acceptance(plan, lossless),
+        "acceptance": lambda: judge_acceptance(plan, lossless, width=context.step.expectation.width),
         "power": lambda: judge_power(plan, evidence.power),
         "lossless": lambda: (
             judge_reference(lossless)

@@ -12,8 +12,9 @@ FLOOR = 1.01
 """At or below this many tokens a step nothing that was drafted is being accepted."""
 
 
-def judge_acceptance(plan: CheckPlan, evidence: CheckEvidence | None) -> CheckResult:
-    """`fail` (acceptance_at_floor): drafts are never accepted. `inconclusive`: the engine counted no verify steps.
+def judge_acceptance(plan: CheckPlan, evidence: CheckEvidence | None, *, width: int | None = None) -> CheckResult:
+    """`fail` (acceptance_at_floor): drafts are never accepted. `inconclusive`: the engine counted no verify steps, or
+    so few that a step would have brought more tokens than its ``width`` has rows.
 
     Acceptance says nothing about whether the text is right.
     """
@@ -33,9 +34,12 @@ def judge_acceptance(plan: CheckPlan, evidence: CheckEvidence | None) -> CheckRe
         _server_figure(evidence),
     )
     histograms = [r.accept_histogram for r in counted if r.accept_histogram is not None]
-    width = max((len(h) for h in histograms), default=0)
-    histogram = tuple(sum(h[i] for h in histograms if i < len(h)) for i in range(width)) or None
+    longest = max((len(h) for h in histograms), default=0)
+    histogram = tuple(sum(h[i] for h in histograms if i < len(h)) for i in range(longest)) or None
     told = f"{value:.2f} tokens a step over {len(counted)} requests and {steps} steps"
+    if width is not None and value > width:
+        told += f", more than the {width} rows of a step can bring"
+        return check_result("acceptance", "inconclusive", "acceptance_impossible", told, measurements=measurements)
     state, reason = ("fail", "acceptance_at_floor") if value <= FLOOR else ("pass", None)
     return check_result(
         "acceptance",

@@ -110,7 +110,9 @@ class Reply:
         """
         extends = new[: len(self.ids)] == self.ids
         if self.ids and new and self._cumulative is None:
-            self._cumulative = extends if count is None else len(new) >= count
+            # A count that fits neither manner is a lie, and must not turn right ids into wrong ones.
+            fits = count is not None and (len(new) >= count or count == len(self.ids) + len(new))
+            self._cumulative = len(new) >= count if fits and count is not None else extends
         said = storable(text) if isinstance(text, str) else None
         if not self.ids or (self._cumulative and extends):
             self.ids, self.text = list(new), self.text if said is None else said

@@ -206,3 +206,10 @@ def test_power_without_nvml_is_null_with_its_reason(
 def test_power_on_a_machine_without_gpus_does_not_apply(check_plan: Make) -> None:
     result = judge_power(check_plan("power", target="cpu"), None)
     assert (result.state, result.measurements[0].reason) == ("not_applicable", "this machine has no GPU")
+
+
+def test_more_tokens_a_step_than_it_has_rows_are_impossible(answer: Make, evidence: Make, check_plan: Make) -> None:
+    one_step = evidence("lossless", answer(ids=range(96), verify_calls=1))
+    found = judge_acceptance(check_plan("acceptance"), one_step, width=17)
+    assert (found.state, found.reason) == ("inconclusive", "acceptance_impossible")
+    assert judge_acceptance(check_plan("acceptance"), one_step, width=95).state == "pass"

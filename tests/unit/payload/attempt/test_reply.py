@@ -200,3 +200,10 @@ def test_margins_that_cannot_be_used(top):
 def test_counters_of_the_wrong_kind(count):
     reply = take(chunk([1], 1, "length", spec_verify_ct=count, spec_correct_drafts_histogram=[count]))
     assert (reply.error, reply.verify_calls, reply.accept_histogram) == (None, None, None)
+
+
+def test_a_count_that_lies_changes_no_ids():
+    reply = take(chunk([5], 9999), chunk([5, 6, 7], 9999), chunk([5, 6, 7, 8], 9999, "length"), "[DONE]")
+    assert reply.error is None
+    assert reply.ids == [5, 6, 7, 8]
+    assert reply.usage_tokens == 9999
