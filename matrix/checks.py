@@ -59,5 +59,8 @@ def _plan(
         concurrency=concurrency,
         margins=margins,
         tie_margin=spec.load.tie_margin if check == "lossless" else None,
+        repeats=None,
+        cancel_every=None,
+        peer=None,
         limit_s=float(spec.limits.get(check, _WITHOUT_REQUESTS_S)),
     )

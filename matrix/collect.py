@@ -112,6 +112,7 @@ def collect(context: AttemptContext, evidence: Evidence, ended: Ended) -> Result
         environment=_environment(context, evidence),
         evidence=evidence_files(evidence.directory),
         explains=context.explains,
+        rescoring=None,
     )
 
 

@@ -9,7 +9,7 @@ from matrix import armed
 from matrix.engines.readiness import phase_marks
 from matrix.spec import Spec, script_file
 from repro.errors import SpecError
-from repro.model import CheckPlan, PlanStep, Prompt, Step, StopLadder
+from repro.model import CheckPlan, PlanStep, Prompt, Step, StopLadder, Text
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _TERM_S, _KILL_S, _DUMP_S = 20.0, 10.0, 30.0
@@ -27,6 +27,7 @@ def resolve_step(
     spec: Spec,
     release: str,
     explains: int | None = None,
+    texts: tuple[Text, ...] = (),
 ) -> Step:
     """The step as the attempt program reads it; ``release`` decides by which log lines phases begin.
 
@@ -46,6 +47,9 @@ def resolve_step(
         port=port,
         checks=tuple(_as_sent(check) for check in step.checks),
         prompts=prompts,
+        tasks=(),
+        chat=dict(spec.deployment.chat.template_options),
+        texts=texts,
         limits=step.limits,
         marks=phase_marks(release),
         stop=stop,

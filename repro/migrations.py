@@ -5,7 +5,48 @@ from typing import Any, TypeAlias
 
 Migration: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
-MIGRATIONS: Mapping[tuple[str, int], Migration] = {}
+
+def _check_plan(plan: dict[str, Any]) -> dict[str, Any]:
+    """Before version 2 every level was measured once, nothing was given up, and no other load generator was run."""
+    limit_s = plan["limit_s"]
+    rest = {name: value for name, value in plan.items() if name != "limit_s"}
+    return {**rest, "repeats": None, "cancel_every": None, "peer": None, "limit_s": limit_s}
+
+
+def _plan_1(plan: dict[str, Any]) -> dict[str, Any]:
+    steps = [{**step, "checks": [_check_plan(check) for check in step["checks"]]} for step in plan["steps"]]
+    return {**plan, "steps": steps}
+
+
+def _step_1(step: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 asked for no coding task and rescored nothing."""
+    checks = [_check_plan(check) for check in step["checks"]]
+    return {**step, "checks": checks, "tasks": [], "chat": {}, "texts": []}
+
+
+def _check_evidence_1(evidence: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 went once over each level, gave up no request, and did not read the server's counters."""
+    requests = [{**request, "repeat": 1, "cancelled": False} for request in evidence["requests"]]
+    return {**evidence, "requests": requests, "counts": []}
+
+
+def _result_1(result: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 knew no rescoring."""
+    return {**result, "rescoring": None}
+
+
+def _timeline_entry_1(entry: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 knows one check more."""
+    return dict(entry)
+
+
+MIGRATIONS: Mapping[tuple[str, int], Migration] = {
+    ("plan", 1): _plan_1,
+    ("step", 1): _step_1,
+    ("check-evidence", 1): _check_evidence_1,
+    ("result", 1): _result_1,
+    ("timeline-entry", 1): _timeline_entry_1,
+}
 """(record, n) -> the function that turns a document of version n into one of version n + 1, ``schema_version`` apart.
 It returns a new document. A field that the old version did not have becomes null with a reason, never a guess."""
 

@@ -18,8 +18,8 @@ Graph: TypeAlias = Literal["graph", "eager", "verify-eager"]
 Nvls: TypeAlias = Literal["nvls", "nonvls"]
 Tier: TypeAlias = Literal["kernel", "small", "dummy", "full"]
 Depth: TypeAlias = Literal["screen", "rates", "full"]
-Role: TypeAlias = Literal["reference", "cell", "extra", "reference-again"]
-CheckName: TypeAlias = Literal["launch", "coding", "lossless", "acceptance", "load", "throughput", "power"]
+Role: TypeAlias = Literal["reference", "cell", "extra", "self-test", "reference-again"]
+CheckName: TypeAlias = Literal["launch", "coding", "lossless", "acceptance", "load", "throughput", "power", "rescoring"]
 CheckState: TypeAlias = Literal["pass", "fail", "inconclusive", "not_run", "not_applicable"]
 Outcome: TypeAlias = Literal[
     "completed", "crashed", "hung", "refused", "oom", "killed", "runtime_error", "lost", "bad_evidence"
@@ -109,6 +109,18 @@ class PlantedRule:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Repeats:
+    """How often each level of `throughput` is measured: ``warm_up`` rounds that are not counted, then at least
+    ``at_least`` and at most ``at_most`` rounds, until the 95 % t-interval of the total rate lies within ``relative`` of
+    its mean on either side."""
+
+    warm_up: int
+    at_least: int
+    at_most: int
+    relative: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CheckPlan:
     """One check of a step. A check that cannot apply has ``applicable`` False and says why; it is not judged. In a plan
     it may still have prompts, because other checks are judged by them; `step.json`, which only says what to send, calls
@@ -118,6 +130,8 @@ class CheckPlan:
     reads the requests of `lossless`). At concurrency c a check sends max(prompts, 2 c) requests when c > 1, going round
     the prompts, else each prompt once. ``margins`` asks for a second pass, at concurrency 1, with the top-2
     log-probabilities of every output token. ``tie_margin`` (nats) is the gap below which a first difference is a tie.
+    ``repeats`` is for `throughput` alone. ``cancel_every``: every so manieth request of `load` is given up by the client
+    in mid-way; None for no request. ``peer`` names a load generator that measures beside our own.
     """
 
     check: CheckName
@@ -128,6 +142,9 @@ class CheckPlan:
     concurrency: tuple[int, ...]
     margins: bool
     tie_margin: float | None
+    repeats: Repeats | None
+    cancel_every: int | None
+    peer: Literal["sglang.bench_serving"] | None
     limit_s: float
 
 
@@ -226,6 +243,15 @@ class PromptSet:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Text:
+    """An output that is to be rescored: what some arm of the run answered to a prompt. Equal answers are one text."""
+
+    id: str
+    prompt: str
+    output_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PhaseMark:
     """The phase begins when a log line holds one of ``texts``."""
 
@@ -253,6 +279,8 @@ class StopLadder:
 class Step:
     """`step.json`: all that the attempt program is told. Nothing in it is a placeholder.
 
+    ``tasks`` are the questions of `coding`, sent to the chat endpoint with the template options ``chat``; ``texts`` what
+    `rescoring` scores, known only once the other launches of the run have ended.
     ``explains``: an attempt with evidence hooks armed names the attempt of its cell that it explains; None for a
     measured one.
     """
@@ -267,6 +295,9 @@ class Step:
     port: int
     checks: tuple[CheckPlan, ...]
     prompts: tuple[Prompt, ...]
+    tasks: tuple[Prompt, ...]
+    chat: Mapping[str, Scalar]
+    texts: tuple[Text, ...]
     limits: tuple[PhaseLimit, ...]
     marks: tuple[PhaseMark, ...]
     stop: StopLadder
@@ -300,11 +331,15 @@ class RequestRecord:
     Times are seconds since the start of the attempt. ``token_times`` holds (seconds, cumulative number of output ids)
     for each chunk that brought ids; empty when the reply was not streamed. ``margins[i]`` is the log-probability of the
     first choice minus that of the second for output token i. ``verify_calls`` and ``accept_histogram`` are the engine's
-    own figures for this request. ``error`` is None exactly when the reply was complete.
+    own figures for this request. ``error`` is None exactly when the reply was complete, or was ``cancelled``: given up
+    by the client on purpose, so that its ids are the beginning of an answer. ``repeat`` counts the rounds of a level
+    from 1; 0 is a warm-up round.
     """
 
     prompt: str
     concurrency: int
+    repeat: int
+    cancelled: bool
     begun_s: float
     first_token_s: float | None
     ended_s: float
@@ -321,6 +356,16 @@ class RequestRecord:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RoundCount:
+    """What the server's own counters gained over one round of a level; None where it has no such counter."""
+
+    concurrency: int
+    repeat: int
+    generated_tokens: int | None
+    finished_requests: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CheckEvidence:
     """`evidence/checks/<check>.json`: the raw requests of one check, in the order in which they ended."""
 
@@ -331,6 +376,53 @@ class CheckEvidence:
     stopped_because: str | None
     requests: tuple[RequestRecord, ...]
     server_accept_length: float | None
+    counts: tuple[RoundCount, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoredText:
+    """The reference's opinion of a text, for each of its output tokens: the log-probability (nats) of the token itself,
+    and how far it lies below the reference's own first choice there (0: it is that choice). None: not finite, or not
+    given. ``error`` is None exactly when the server scored every token."""
+
+    id: str
+    error: str | None
+    prompt_tokens: int | None
+    logprobs: tuple[float | None, ...]
+    gaps: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RescoreEvidence:
+    """`evidence/rescoring.json`: the texts of the step, scored by this launch."""
+
+    begun_s: float
+    ended_s: float
+    complete: bool
+    stopped_because: str | None
+    texts: tuple[ScoredText, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskOutcome:
+    """What became of an answer to a coding task. ``code_sha256``: of the code found in the answer, None if none was."""
+
+    task: str
+    state: Literal["passed", "failed", "no_answer", "no_code", "timed_out", "out_of_memory", "crashed", "not_judged"]
+    detail: str
+    code_sha256: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CodingJudgement:
+    """`evidence/coding.json`: the answers to the coding tasks, run against their hidden tests on the host.
+
+    ``sandbox`` names the image that the code ran in; None, with a ``reason``, if none could be had: then nothing was
+    run and every task is `not_judged`."""
+
+    sandbox: str | None
+    reason: str | None
+    tasks: tuple[TaskOutcome, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -517,6 +609,111 @@ class CheckResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NullArm:
+    """An attempt believed healthy, and how many of its tokens lie further than δ below the reference's choice."""
+
+    cell: str
+    attempt: int
+    tokens: int
+    above: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calibration:
+    """What rescoring in this run is measured against.
+
+    ``delta`` (nats): a gap above it is an exceedance. ``exact``: in this dtype rounding does not reach δ, so that a
+    single exceedance is wrong. ``arms`` give the null distribution. ``alpha`` is the chance of a false alarm for one
+    attempt. ``visible_share``: of wrong tokens that are the reference's second choice, how many lie above δ.
+    ``detection_share``: the smallest share of wrong tokens that an attempt of ``tokens`` tokens would be caught at with
+    95 % power; None if none could be computed.
+    """
+
+    dtype: str
+    exact: bool
+    delta: float
+    alpha: float
+    arms: tuple[NullArm, ...]
+    tokens: int
+    largest_gap: float | None
+    visible_share: float | None
+    detection_share: float | None
+    statement: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SelfTest:
+    """A fault planted where it must be found. ``place`` says where: recorded outputs, copies in the rescoring launch,
+    or a launch of its own."""
+
+    place: Literal["recorded", "copies", "launch"]
+    planted: str
+    state: Literal["caught", "missed", "not_run"]
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenPlace:
+    """A token that the reference finds wrong: which output, where, and by how much (nats)."""
+
+    prompt: str
+    check: CheckName
+    concurrency: int
+    at: int
+    got: int
+    gap: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptScore:
+    """What rescoring says of all outputs of one attempt.
+
+    ``above`` of ``tokens`` lie further than δ below the reference's choice (``low`` to ``high``: 95 % interval of the
+    share), ``longest_run`` of them in a row; ``p_value`` is that of the stated test against the null arms;
+    ``perplexity`` is that of the outputs under the reference. ``places`` are the first few, worst first.
+    """
+
+    cell: str
+    attempt: int
+    state: Literal["sound", "wrong", "unknown"]
+    reason: str | None
+    detail: str
+    outputs: int
+    tokens: int
+    above: int
+    low: float | None
+    high: float | None
+    longest_run: int
+    largest_gap: float | None
+    p_value: float | None
+    perplexity: float | None
+    smallest_wrong_concurrency: int | None
+    places: tuple[TokenPlace, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Vote:
+    """Arms that answered the same prompts, and the one that differs from all others while those agree; ``odd`` is None
+    if there is no such arm."""
+
+    arms: tuple[str, ...]
+    odd: str | None
+    statement: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rescoring:
+    """What the last launch of a run found about all of its outputs. Without ``calibration`` nothing was judged, and
+    ``reason`` says why."""
+
+    reason: str | None
+    calibration: Calibration | None
+    self_tests: tuple[SelfTest, ...]
+    scores: tuple[AttemptScore, ...]
+    votes: tuple[Vote, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EvidenceFile:
     """``path`` is relative to the attempt's directory."""
 
@@ -529,7 +726,8 @@ class EvidenceFile:
 class Result:
     """`result.json`: what happened in one attempt, never whether it is good.
 
-    ``explains`` as in its step: such an attempt counts in no k of n, no throughput and no baseline.
+    ``explains`` as in its step: such an attempt counts in no k of n, no throughput and no baseline. ``rescoring`` is
+    what this launch, the last of its run, found about the outputs of all; None in every other result.
     """
 
     run_id: str
@@ -554,6 +752,7 @@ class Result:
     environment: Environment
     evidence: tuple[EvidenceFile, ...]
     explains: int | None
+    rescoring: Rescoring | None
 
 
 # --- what it means ----------------------------------------------------------------------------------------------------
@@ -782,6 +981,8 @@ RECORDS: Mapping[str, type] = {
     "step": Step,
     "run": Run,
     "check-evidence": CheckEvidence,
+    "rescore-evidence": RescoreEvidence,
+    "coding-judgement": CodingJudgement,
     "power-evidence": PowerEvidence,
     "timeline-entry": TimelineEntry,
     "environment": Environment,

@@ -69,6 +69,9 @@ def _plan(tie_margin: float) -> CheckPlan:
         concurrency=(1,),
         margins=False,
         tie_margin=tie_margin,
+        repeats=None,
+        cancel_every=None,
+        peer=None,
         limit_s=60.0,
     )
 

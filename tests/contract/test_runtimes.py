@@ -80,6 +80,9 @@ class World:
             port=port or free_port(),
             checks=(),
             prompts=(),
+            tasks=(),
+            chat={},
+            texts=(),
             limits=tuple(
                 PhaseLimit(phase=phase, limit_s=1000.0)
                 for phase in ("launch", "weights_load", "graph_capture", "warmup", "shutdown")

@@ -72,6 +72,7 @@ class CheckRun:
             "stopped_because": because,
             "requests": [request.fields() for request in (*self._requests, *self._open)],
             "server_accept_length": self._accept_length,
+            "counts": [],
         }
         evidence.write(f"checks/{self._check.name}.json", "check-evidence", fields)
 
@@ -122,6 +123,7 @@ async def warm_up(
         "stopped_because": because,
         "requests": [request.fields()],
         "server_accept_length": None,
+        "counts": [],
     }
     evidence.write("warmup.json", "check-evidence", fields)
     return end

@@ -24,6 +24,8 @@ class Request:
     prompt: str
     concurrency: int
     begun_s: float
+    repeat: int = 1
+    cancelled: bool = False
     first_token_s: float | None = None
     ended_s: float = 0.0
     status: int | None = None

@@ -82,8 +82,8 @@ def read_step(path: Path) -> Step:
         raw = json.loads(path.read_bytes())
     except (OSError, ValueError) as problem:
         raise BadStepError(f"cannot read {path.name}: {problem}") from None
-    if not isinstance(raw, dict) or raw.get("record") != "step" or raw.get("schema_version") != 1:
-        raise BadStepError(f"{path.name} is not a 'step' of schema version 1")
+    if not isinstance(raw, dict) or raw.get("record") != "step" or raw.get("schema_version") != 2:
+        raise BadStepError(f"{path.name} is not a 'step' of schema version 2")
     try:
         return _step(raw)
     except (KeyError, TypeError, ValueError) as problem:

@@ -48,7 +48,7 @@ class Attempt:
     def event(self, event: str, **fields: Any) -> "Attempt":
         line = {
             "record": "timeline-entry",
-            "schema_version": 1,
+            "schema_version": 2,
             "at_s": self._now_s,
             "at": f"2026-01-01T00:00:{self._now_s:09.6f}Z",
             "event": event,
@@ -91,7 +91,7 @@ class Attempt:
     def check(self, name: str, *requests: dict[str, Any], **changes: Any) -> "Attempt":
         document = {
             "record": "check-evidence",
-            "schema_version": 1,
+            "schema_version": 2,
             "check": name,
             "begun_s": 1.0,
             "ended_s": 3.0,

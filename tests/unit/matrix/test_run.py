@@ -111,7 +111,7 @@ def _play(evidence: Path, play: Played) -> None:
     lines = [
         {
             "record": "timeline-entry",
-            "schema_version": 1,
+            "schema_version": 2,
             "at_s": float(n),
             "at": "2026-01-01T00:00:00Z",
             **dict.fromkeys(("phase", "check", "status", "detail")),
@@ -305,7 +305,7 @@ def interrupted_run(bench: Bench) -> store.RunDirectory:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ('"schema_version": 1', '"schema_version": 99', "newer graphrepro"),
+        ('"schema_version": 2', '"schema_version": 99', "newer graphrepro"),
         ('"outcome": "crashed"', '"outcome": "perfect"', "/outcome"),
         ('"attempt": 1', '"attempt": 2', "belongs to another place"),
         ('"outcome": "crashed"', '"outcome": "crashed", "mine": 1', "mine"),

@@ -229,6 +229,7 @@ def result_of(launch: Launch, run: Run) -> Result:
         environment=Environment(facts={**machine(run.target), **launch.facts}, packages=launch.packages),
         evidence=(EvidenceFile(path="evidence/server.log", size_bytes=95100, sha256=SHA),),
         explains=launch.explains,
+        rescoring=None,
     )
 
 

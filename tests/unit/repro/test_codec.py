@@ -105,11 +105,11 @@ BAD = {
 
 
 def example(name: str) -> Any:
-    return codec.read(FILES / f"{name}-v1.json", RECORDS[name])
+    return codec.read(FILES / f"{name}-v{schemas.version(name)}.json", RECORDS[name])
 
 
 def document(name: str) -> Any:
-    return json.loads((FILES / f"{name}-v1.json").read_text(encoding="utf-8"))
+    return json.loads((FILES / f"{name}-v{schemas.version(name)}.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -121,8 +121,19 @@ def test_example_survives_the_round_trip(name: str) -> None:
 
 
 def test_every_example_is_tried() -> None:
-    assert {path.name.removesuffix("-v1.json") for path in FILES.glob("*.json")} == set(RECORDS)
+    every = {(name, n) for name in RECORDS for n in range(1, schemas.version(name) + 1)}
+    assert {
+        (path.stem.rpartition("-v")[0], int(path.stem.rpartition("-v")[2])) for path in FILES.glob("*.json")
+    } == every
     assert {path.stem for path in (FILES / "bad").iterdir()} == set(BAD)
+
+
+@pytest.mark.parametrize(("name", "found"), sorted(MIGRATIONS))
+def test_example_of_an_earlier_version_is_still_read(name: str, found: int) -> None:
+    path = FILES / f"{name}-v{found}.json"
+    assert json.loads(path.read_text(encoding="utf-8"))["schema_version"] == found
+    record = codec.read(path, RECORDS[name])
+    assert codec.encode(record)["schema_version"] == schemas.version(name)
 
 
 @pytest.mark.parametrize("fault", BAD)
@@ -315,9 +326,9 @@ def test_old_document_is_migrated_before_it_is_checked(monkeypatch: pytest.Monke
         return {**old, "reasons": [reason]}
 
     monkeypatch.setitem(MIGRATIONS, ("verdict", 1), renamed)  # type: ignore[arg-type]
+    old = document("verdict")
     monkeypatch.setattr(schemas, "version", lambda _: 2)
     monkeypatch.setattr(schemas, "validate", lambda *_: None)
-    old = document("verdict")
     old["reason"] = old.pop("reasons")[0]
     assert codec.decode(old, Verdict, where="x").reasons == ("crashed",)
 
@@ -326,6 +337,7 @@ def test_old_document_is_migrated_before_it_is_checked(monkeypatch: pytest.Monke
 def test_old_document_that_cannot_be_migrated(monkeypatch: pytest.MonkeyPatch, steps: Any) -> None:
     for key, step in steps.items():
         monkeypatch.setitem(MIGRATIONS, key, step)  # type: ignore[arg-type]
+    old = document("verdict")
     monkeypatch.setattr(schemas, "version", lambda _: 2)
     with pytest.raises(RecordError, match=r"^x: cannot be brought from verdict version 1 to version 2; "):
-        codec.decode(document("verdict"), Verdict, where="x")
+        codec.decode(old, Verdict, where="x")

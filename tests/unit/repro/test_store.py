@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import schemas
 from repro import atomic, codec, store
 from repro.canonical import pretty_bytes
 from repro.errors import RecordError, SpecError, UnavailableError
@@ -24,7 +25,7 @@ CELL = "sm_103-b16t8-graph-nvls"
 
 
 def example(name: str) -> Any:
-    return codec.read(FILES / f"{name}-v1.json", RECORDS[name])
+    return codec.read(FILES / f"{name}-v{schemas.version(name)}.json", RECORDS[name])
 
 
 def make(root: Path, run_id: str = "20260914T081502Z-b300", target: str = "b300") -> store.RunDirectory:
@@ -199,13 +200,13 @@ def test_bad_result_is_a_problem_and_the_others_are_read(tmp_path: Path) -> None
     finish(run, 1)
     finish(run, 2).joinpath("result.json").write_bytes(b'{"record": "result", ')
     newer = finish(run, 3) / "result.json"
-    newer.write_text(newer.read_text().replace('"schema_version": 1', '"schema_version": 2'))
+    newer.write_text(newer.read_text().replace('"schema_version": 2', '"schema_version": 3'))
     results, problems = run.results()
     assert [result.attempt for result in results] == [1]
     place = f"b300/20260914T081502Z-b300/cells/{CELL}"
     assert [problem.path for problem in problems] == [f"{place}/2/result.json", f"{place}/3/result.json"]
     assert problems[0].problem.startswith("is cut off or not JSON (line 1, column 22: ")
-    assert problems[1].problem == "written by a newer graphrepro (result version 2, this one reads up to 1): upgrade"
+    assert problems[1].problem == "written by a newer graphrepro (result version 3, this one reads up to 2): upgrade"
 
 
 @pytest.mark.parametrize("changes", [{"cell": "other"}, {"attempt": 7}, {"run_id": "other"}, {"target": "other"}])

@@ -119,8 +119,9 @@ class Maker:
         return self.draw(st.integers(low, min(high, low + 9)) | st.integers(low, high))
 
     def number(self, node: Any, _: Any) -> float:
-        floats = st.floats(node.get("minimum"), allow_nan=False, allow_infinity=False)
-        return self.draw(floats | st.integers(node.get("minimum", -5), 5))
+        low, high = node.get("minimum"), node.get("maximum")
+        floats = st.floats(low, high, allow_nan=False, allow_infinity=False)
+        return self.draw(floats | st.integers(-5 if low is None else low, min(5, 5 if high is None else high)))
 
     def string(self, node: Any, _: Any) -> str:
         if "pattern" not in node:

@@ -22,7 +22,7 @@ SHARED = schemas.schema("definitions")["$defs"]
 
 
 def example(name: str) -> Any:
-    return json.loads((RECORD_FILES / f"{name}-v1.json").read_text(encoding="utf-8"))
+    return json.loads((RECORD_FILES / f"{name}-v{schemas.version(name)}.json").read_text(encoding="utf-8"))
 
 
 def parts(node: Any) -> list[dict[str, Any]]:

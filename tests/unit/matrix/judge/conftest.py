@@ -16,6 +16,8 @@ def _answer(
     facts: dict[str, Any] = {
         "prompt": prompt,
         "concurrency": concurrency,
+        "repeat": 1,
+        "cancelled": False,
         "begun_s": 1.0,
         "first_token_s": 1.5,
         "ended_s": 3.0,
@@ -43,6 +45,7 @@ def _evidence(check: CheckName, *requests: RequestRecord, complete: bool = True,
         "stopped_because": None if complete else "the limit was reached",
         "requests": requests,
         "server_accept_length": None,
+        "counts": (),
         **changes,
     }
     return CheckEvidence(**facts)

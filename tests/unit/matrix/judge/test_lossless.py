@@ -139,6 +139,8 @@ def test_there_is_no_difference_exactly_between_equal_outputs(mine: tuple[int, .
     request = RequestRecord(
         prompt="p",
         concurrency=1,
+        repeat=1,
+        cancelled=False,
         begun_s=0.0,
         first_token_s=None,
         ended_s=1.0,

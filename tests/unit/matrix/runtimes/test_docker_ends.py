@@ -241,7 +241,7 @@ def result_of(directory: Path, ended: Ended, *events: dict[str, Any]) -> Result:
     lines = [
         {
             "record": "timeline-entry",
-            "schema_version": 1,
+            "schema_version": 2,
             "at_s": float(n),
             "at": "2026-01-01T00:00:00Z",
             **blank,

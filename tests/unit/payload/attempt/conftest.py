@@ -41,6 +41,9 @@ def check(name: str, **changes: Any) -> dict[str, Any]:
         "concurrency": [1],
         "margins": False,
         "tie_margin": 1e-3,
+        "repeats": None,
+        "cancel_every": None,
+        "peer": None,
         "limit_s": 30.0,
     }
     return plan | changes
@@ -65,6 +68,8 @@ class Lab:
     checks: list[dict[str, Any]] = field(default_factory=lambda: [check("lossless"), check("throughput")])
     stop: dict[str, Any] = field(default_factory=lambda: dict(STOP))
     explains: int | None = None
+    tasks: list[dict[str, Any]] = field(default_factory=list)
+    texts: list[dict[str, Any]] = field(default_factory=list)
     more: dict[str, str] = field(default_factory=dict)
 
     def step(self) -> dict[str, Any]:
@@ -73,7 +78,7 @@ class Lab:
         prompts = [{"id": f"p{n}", "text": None, "input_ids": [n + 20, n + 30, n + 40]} for n in range(2)]
         return {
             "record": "step",
-            "schema_version": 1,
+            "schema_version": 2,
             "run_id": "20260101T000000Z-test",
             "target": "sim",
             "cell": "sim-b16t8",
@@ -84,6 +89,9 @@ class Lab:
             "port": self.port,
             "checks": self.checks,
             "prompts": prompts,
+            "tasks": self.tasks,
+            "chat": {},
+            "texts": self.texts,
             "limits": [{"phase": phase, "limit_s": limit} for phase, limit in self.limits.items()],
             "marks": [{"phase": phase, "texts": texts} for phase, texts in MARKS.items()],
             "stop": self.stop,

@@ -28,7 +28,7 @@ def test_a_healthy_attempt(lab):
     assert lab.phases() == [(phase, what) for phase in HEALTHY for what in ("begun", "ended")]
     assert lab.one("server-exited") | {"at_s": 0, "at": ""} == {
         "record": "timeline-entry",
-        "schema_version": 1,
+        "schema_version": 2,
         "at_s": 0,
         "at": "",
         "event": "server-exited",

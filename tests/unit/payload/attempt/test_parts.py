@@ -54,7 +54,7 @@ def test_a_step_on_ipv6(step_file):
     "changes",
     [
         {"record": "plan"},
-        {"schema_version": 2},
+        {"schema_version": 3},
         {"argv": []},
         {"port": None},
         {"checks": [{}]},
