@@ -14,7 +14,7 @@ from matrix.judge.reference import Reference
 from matrix.judge.results import check_result
 from matrix.judge.throughput import judge_throughput
 from matrix.runtimes.protocol import Ended
-from repro import diagnose
+from repro.diagnose import Log, diagnose
 from repro.model import (
     CheckName,
     CheckPlan,
@@ -199,11 +199,14 @@ def _failure(
     death: TimelineEntry | None,
     ended: Ended,
 ) -> tuple[Outcome, str, int | None, Diagnosis]:
-    events, _ = diagnose.read_log(evidence.log, name="evidence/server.log")
     phase: Phase = next((p.phase for p in reversed(phases) if p.phase != "shutdown"), "launch")
     status = death.status if death is not None else None
-    diagnosis = diagnose.judge(
-        events, exit_status=status, phase=phase, timed_out=limit is not None, unasked=death is not None
+    diagnosis = diagnose(
+        [Log(path=evidence.log, name="evidence/server.log")],
+        exit_status=status,
+        phase=phase,
+        timed_out=limit is not None,
+        unasked=death is not None,
     )
     out_of_memory = ended.reason == "oom" or evidence.text("oom_kills.txt") is not None
     if out_of_memory and diagnosis.role != "root":

@@ -1,10 +1,9 @@
-"""Log and exit status -> diagnosis: a first reader of deaths.
+"""Logs, exit status, kernel log and probes -> one diagnosis: what failed, where, cause or consequence, and what to do.
 
-It knows the ways in which a server of one machine dies, takes consequences (watchdog, SIGQUIT, exit -9) for what they
-are, and says `unknown` where it does not know. It reads a log line by line, in constant memory.
+What lines mean is data (`repro/signatures.toml`); `docs/diagnosis.md` says how a diagnosis comes about.
 """
 
-from repro.diagnose.reader import Event, read_log
-from repro.diagnose.rules import judge
+from repro.diagnose.entry import diagnose
+from repro.diagnose.sources import Log
 
-__all__ = ["Event", "judge", "read_log"]
+__all__ = ["Log", "diagnose"]

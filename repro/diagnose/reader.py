@@ -1,58 +1,252 @@
-"""Log file -> events, line by line."""
+"""Log file -> what it holds, in one pass and in constant memory."""
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from repro.diagnose.patterns import HARMLESS, PATTERNS, PHASES, Pattern
-from repro.model import LogLine, Phase
+from repro.diagnose.catalogue import Marker, Pattern
+from repro.diagnose.cleaning import clean, squeezed
+from repro.diagnose.envelopes import Strip, find_envelopes
+from repro.diagnose.events import Event, Observed, Passage
+from repro.diagnose.gauges import GAUGE, GaugeReader
+from repro.diagnose.matcher import SUSPICIOUS, Hit, Matcher, matcher
+from repro.diagnose.prefixes import clock_of, process_of, rank_of, time_of, without_lead
+from repro.diagnose.segments import Reading, Segments
+from repro.diagnose.sources import Block, Log, blocks
+from repro.diagnose.tally import Tally
+from repro.model import LogLine
 
-_CHUNK = 1 << 16
-_LONGEST_LINE = 1 << 14
-_COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]")
-_KEPT_PER_PATTERN = 5
+_LONGEST_TEXT = 500
+_NEAR_BEFORE, _NEAR_AFTER = 80, 30
+_NEAR_BEFORE_REVERSED, _NEAR_AFTER_REVERSED = 30, 80
+_HEADER_WITHIN = 60
+_LONGEST_NEAR = 400
+_TEXT_SHARE = 0.7
+_TRACEBACK = "Traceback (most recent call last)"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Event:
-    """A line that a pattern matched, and the phase that the engine was in."""
-
-    pattern: Pattern
-    phase: Phase
-    line: LogLine
+def read_log(log: Log, *, index: int = 0) -> Observed:
+    """What the log holds. A missing file is an empty log. ``index`` is the log's place among several."""
+    return _LogReader(log, index).read()
 
 
-def read_log(path: Path, *, name: str | None = None) -> tuple[tuple[Event, ...], Phase]:
-    """The events of a log in order, at most a few for each pattern, and the phase it ends in.
+class _LogReader:
+    def __init__(self, log: Log, index: int) -> None:
+        self._log = log
+        self._index = index
+        self._matcher: Matcher = matcher()
+        self._envelopes: tuple[Strip, ...] = ()
+        self._newest_first = False
+        self._tally = Tally()
+        self._gauges = GaugeReader()
+        self._opening: LogLine | None = None
+        self._ending: LogLine | None = None
+        self._readable = False
+        self._piece = 0
 
-    ``name`` is what the evidence calls the file. A missing file is an empty log. Lines longer than 16 KiB are cut.
-    """
-    phase: Phase = "launch"
-    events: list[Event] = []
-    kept: dict[int, int] = {}
-    for number, offset, text in _lines(path):
-        if HARMLESS.search(text):
+    def read(self) -> Observed:
+        size = 0
+        for block in blocks(self._log):
+            if not size:
+                self._look_at_head(block.data)
+            size += block.own_bytes
+            self._take(block)
+        events, passages = self._tally.kept()
+        return Observed(
+            name=self._log.said,
+            events=events,
+            passages=passages,
+            counts=self._tally.counts,
+            gauges=self._gauges.gauges,
+            size_bytes=size,
+            newest_first=self._newest_first,
+            readable=self._readable,
+            opening=self._opening,
+            ending=self._ending,
+        )
+
+    def _look_at_head(self, data: bytes) -> None:
+        head = data[: 1 << 18]
+        self._envelopes = find_envelopes(clean(head, ()))
+        self._newest_first = _is_newest_first(clean(head, ()), clean(head, self._envelopes))
+
+    def _take(self, block: Block) -> None:
+        cleaned = clean(block.data, self._envelopes)
+        text = squeezed(cleaned)
+        hits = self._matcher.hits(text)
+        segments: Segments | None = None
+        own_lines = block.data.count(b"\n", 0, block.own_bytes)
+        whole = block.own_bytes == len(block.data)
+        self._note_ends(block, cleaned)
+        if hits:
+            segments = Segments(cleaned)
+            for first, group in _by_piece(hits, segments):
+                if whole or segments.line(first) < own_lines or not own_lines:
+                    self._consider(first, group, segments, block)
+        self._piece += len(segments) if segments else cleaned.count(b"\n") + cleaned.count(b"\r") + 1
+
+    def _note_ends(self, block: Block, cleaned: bytes) -> None:
+        if not self._readable:
+            sample = cleaned[: 1 << 16].decode("utf-8", "replace")
+            said = sum(1 for mark in sample if (mark.isprintable() and mark != "\ufffd") or mark in "\n\r\t")
+            self._readable = bool(sample.strip()) and said >= _TEXT_SHARE * len(sample)
+        if self._opening is None:
+            self._opening = _first_line(block, cleaned, self._log.said)
+        self._ending = _last_line(block, cleaned, self._log.said) or self._ending
+
+    def _consider(self, first: int, hits: list[Hit], segments: Segments, block: Block) -> None:
+        last = max(segments.at(hit.end - 1) for hit in hits)
+        readings = segments.readings(first, last)
+        found: dict[str, tuple[Pattern | Marker, Reading, dict[str, str]]] = {}
+        for hit in hits:
+            for rule in self._matcher.rules(hit.literal):
+                if rule.id not in found and (match := self._matcher.matched(rule, hit.literal, readings)):
+                    found[rule.id] = (rule, match[0], dict(match[1]))
+        patterns = [match for match in found.values() if isinstance(match[0], Pattern)]
+        chosen = self._chosen([rule for rule, _, _ in patterns if isinstance(rule, Pattern)])
+        for rule, reading, groups in found.values():
+            if isinstance(rule, Marker):
+                self._tally.add_passage(self._passage(rule, reading, segments))
+            elif rule.id in chosen:
+                self._add(rule, reading, groups, segments, block)
+
+    def _chosen(self, patterns: list[Pattern]) -> set[str]:
+        """The patterns that have the line: all that give context, and the first of the others."""
+        deciding = sorted((p for p in patterns if p.role != "context"), key=self._matcher.place)
+        quiet = any(pattern.role in {"benign", "hint"} for pattern in deciding)
+        context = {p.id for p in patterns if p.role == "context" and p is not SUSPICIOUS}
+        if deciding:
+            return context if quiet else context | {deciding[0].id}
+        return context or {pattern.id for pattern in patterns}
+
+    def _add(
+        self, pattern: Pattern, reading: Reading, groups: dict[str, str], segments: Segments, block: Block
+    ) -> None:
+        rank, moment = self._origin(reading, segments)
+        room = self._tally.room(pattern, rank)
+        if room == "none" and pattern is not GAUGE:
+            return
+        number = segments.line(reading.first)
+        event = Event(
+            pattern=pattern,
+            line=LogLine(
+                file=self._log.said,
+                line=block.first_line + number,
+                offset_bytes=block.offset_bytes + _line_start(block.data, number),
+                text=_telling(reading.text, pattern),
+            ),
+            text=reading.text,
+            rank=groups.get("rank") or rank,
+            process=process_of(reading.text),
+            at_s=moment,
+            groups=groups,
+            order=self._order(reading.first),
+            near=(),
+            place=0,
+        )
+        if pattern is GAUGE:
+            self._gauges.add(event)
+            return
+        if room == "near":
+            event = self._with_near(event, reading, segments)
+        self._tally.add_event(event, rank)
+
+    def _with_near(self, event: Event, reading: Reading, segments: Segments) -> Event:
+        before, after = _NEAR_BEFORE, _NEAR_AFTER
+        if self._newest_first:
+            before, after = _NEAR_BEFORE_REVERSED, _NEAR_AFTER_REVERSED
+        texts, place = segments.around(reading.first, before, after)
+        if self._newest_first:
+            texts.reverse()
+            place = len(texts) - 1 - place
+        return replace(event, near=tuple(text[:_LONGEST_NEAR] for text in texts), place=place)
+
+    def _passage(self, marker: Marker, reading: Reading, segments: Segments) -> Passage:
+        rank, moment = self._origin(reading, segments)
+        return Passage(
+            marker=marker, text=reading.text[:_LONGEST_TEXT], rank=rank, at_s=moment, order=self._order(reading.first)
+        )
+
+    def _order(self, piece: int) -> tuple[int, int, int]:
+        place = self._piece + piece
+        return (self._index, -place if self._newest_first else place, 0)
+
+    def _origin(self, reading: Reading, segments: Segments) -> tuple[str | None, float | None]:
+        """(rank, time) of a line: its own, or those of the line that heads its traceback."""
+        rank, moment = rank_of(reading.text), time_of(reading.text)
+        if moment is not None:
+            return rank, moment
+        step = 1 if self._newest_first else -1
+        for distance in range(1, _HEADER_WITHIN):
+            text = segments.text(reading.first + step * distance)
+            if (said := time_of(text)) is not None:
+                heads = _TRACEBACK in text or without_lead(text).lstrip().startswith(("Scheduler hit", "Exception"))
+                return rank or (rank_of(text) if heads else None), said
+        return rank, None
+
+
+def _by_piece(hits: Iterable[Hit], segments: Segments) -> Iterator[tuple[int, list[Hit]]]:
+    groups: dict[int, list[Hit]] = {}
+    for hit in hits:
+        groups.setdefault(segments.at(hit.start), []).append(hit)
+    yield from sorted(groups.items())
+
+
+def _line_start(data: bytes, number: int) -> int:
+    """The byte at which a line of the block starts; ``number`` counts from 0."""
+    start = 0
+    for _ in range(number):
+        start = data.index(b"\n", start) + 1
+    return start
+
+
+def _telling(text: str, pattern: Pattern) -> str:
+    """The line, or the part of a long one that the pattern is about."""
+    text = text.strip()
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    place = min((text.find(literal) for literal in pattern.literals if literal in text), default=0)
+    begin = max(min(place - _LONGEST_TEXT // 4, len(text) - _LONGEST_TEXT), 0)
+    return text[begin : begin + _LONGEST_TEXT]
+
+
+def _first_line(block: Block, cleaned: bytes, name: str) -> LogLine | None:
+    for number, line in enumerate(cleaned[: 1 << 16].split(b"\n")):
+        if line.strip():
+            offset = block.offset_bytes + _line_start(block.data, number)
+            return _log_line(name, block.first_line + number, offset, line)
+    return None
+
+
+def _last_line(block: Block, cleaned: bytes, name: str) -> LogLine | None:
+    tail = cleaned.rstrip()
+    if not tail:
+        return None
+    begin = tail.rfind(b"\n") + 1
+    number = cleaned.count(b"\n", 0, begin)
+    return _log_line(
+        name, block.first_line + number, block.offset_bytes + _line_start(block.data, number), tail[begin:]
+    )
+
+
+def _log_line(name: str, number: int, offset: int, line: bytes) -> LogLine:
+    text = line.replace(b"\r", b"\n").strip().split(b"\n")[-1]
+    return LogLine(
+        file=name, line=number, offset_bytes=offset, text=text[: 1 << 14].decode("utf-8", "replace")[:_LONGEST_TEXT]
+    )
+
+
+def _is_newest_first(raw: bytes, cleaned: bytes) -> bool:
+    """True if the clocks of the lines run backwards."""
+    ups = downs = 0
+    previous: float | None = None
+    for first, second in zip(raw.split(b"\n"), cleaned.split(b"\n"), strict=False):
+        text = first[:200].decode("utf-8", "replace")
+        moment = clock_of(second[:200].decode("utf-8", "replace"))
+        moment = moment if moment is not None else clock_of(text)
+        if moment is None:
             continue
-        phase = next((p for p, mark in reversed(PHASES) if mark.search(text)), phase)
-        for index, pattern in enumerate(PATTERNS):
-            if kept.get(index, 0) < _KEPT_PER_PATTERN and pattern.expression.search(text):
-                kept[index] = kept.get(index, 0) + 1
-                line = LogLine(file=name or path.name, line=number, offset_bytes=offset, text=text[:500])
-                events.append(Event(pattern=pattern, phase=phase, line=line))
-                break
-    return tuple(events), phase
-
-
-def _lines(path: Path) -> Iterator[tuple[int, int, str]]:
-    """(line number, byte offset, text without control codes) of each line, in constant memory."""
-    if not path.is_file():
-        return
-    number, offset = 1, 0
-    with path.open("rb") as log:
-        while raw := log.readline(_LONGEST_LINE):
-            yield number, offset, _COLOURS.sub("", raw.decode("utf-8", "replace").rstrip("\r\n"))
-            offset += len(raw)
-            while not raw.endswith(b"\n") and (raw := log.readline(_CHUNK)):
-                offset += len(raw)
-            number += 1
+        if previous is not None:
+            ups += moment > previous
+            downs += moment < previous
+        previous = moment
+    return downs >= 3 and downs > 2 * ups

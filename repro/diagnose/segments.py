@@ -1,0 +1,112 @@
+"""The lines of a block as a person reads them: cut at carriage returns, and wrapped ones whole."""
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+from repro.diagnose.cleaning import squeezed
+from repro.diagnose.prefixes import clock_of, without_lead
+
+_ENDS = re.compile(rb"[\n\r]")
+_NEAR = 60
+_FULL_LINES = 3
+_NARROWEST = 40
+_MOST_JOINED = 24
+_LONGEST_CHARACTERS = 1 << 14
+
+
+class Segments:
+    """The pieces of a cleaned block. A piece that is longer than 16 KiB is cut for reading, but not for counting."""
+
+    def __init__(self, cleaned: bytes) -> None:
+        self._raw = _ENDS.split(cleaned)
+        self._texts: dict[int, str] = {}
+        self._ends = list(accumulate(len(squeezed(piece)) for piece in self._raw))
+        newlines = (1 if end == b"\n" else 0 for end in _ENDS.findall(cleaned))
+        self._lines = [0, *accumulate(newlines)]
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def at(self, squeezed_offset: int) -> int:
+        """The piece that holds a byte of the squeezed block."""
+        return min(bisect_right(self._ends, squeezed_offset), len(self._raw) - 1)
+
+    def line(self, index: int) -> int:
+        """How many lines of the file end before the piece."""
+        return self._lines[index]
+
+    def text(self, index: int) -> str:
+        """The piece as text; bytes that are no UTF-8 become replacement characters."""
+        if not 0 <= index < len(self._raw):
+            return ""
+        if index not in self._texts:
+            self._texts[index] = self._raw[index][:_LONGEST_CHARACTERS].decode("utf-8", "replace")
+        return self._texts[index]
+
+    def around(self, index: int, before: int, after: int) -> tuple[list[str], int]:
+        """The texts near a piece, wrapped lines joined, and the place of the piece's line in them."""
+        first, end = max(index - before, 0), min(index + after + 1, len(self._raw))
+        width = self._width(index)
+        texts: list[str] = []
+        place, open_line = 0, False
+        for number in range(first, end):
+            text = self.text(number)
+            if open_line:
+                texts[-1] += text
+            else:
+                texts.append(text)
+            if number == index:
+                place = len(texts) - 1
+            open_line = width is not None and len(text) == width
+        return texts, place
+
+    def readings(self, index: int, last: int) -> list["Reading"]:
+        """How the line at a piece may be meant: as it stands, unwrapped, or joined with what follows up to ``last``."""
+        alone = Reading(first=index, text=self.text(index))
+        found = [alone]
+        width = self._width(index)
+        if width is not None:
+            found.append(self._unwrapped(index, width))
+        if last > index and not any(_begins_anew(self.text(number)) for number in range(index + 1, last + 1)):
+            pieces = [self.text(number) for number in range(index, min(last + 2, index + _MOST_JOINED))]
+            found += [Reading(first=index, text="".join(pieces)), Reading(first=index, text=_spaced(pieces))]
+        return found
+
+    def _width(self, index: int) -> int | None:
+        """The number of columns at which the lines near a piece are wrapped; None if they are not."""
+        lengths = [len(self.text(n)) for n in range(max(index - _NEAR, 0), min(index + _NEAR, len(self._raw)))]
+        widest = max(lengths, default=0)
+        return widest if widest >= _NARROWEST and lengths.count(widest) >= _FULL_LINES else None
+
+    def _unwrapped(self, index: int, width: int) -> "Reading":
+        first = index
+        while first > 0 and index - first < _MOST_JOINED and len(self.text(first - 1)) == width:
+            first -= 1
+        last = index
+        while len(self.text(last)) == width and last - index < _MOST_JOINED and last + 1 < len(self._raw):
+            last += 1
+        return Reading(first=first, text="".join(self.text(number) for number in range(first, last + 1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A line as it may be meant; ``first`` is the piece with which it begins."""
+
+    first: int
+    text: str
+
+    @cached_property
+    def plain(self) -> str:
+        return " ".join(self.text.split())
+
+
+def _begins_anew(text: str) -> bool:
+    """True if the text begins as lines of logs do, so that it continues none."""
+    return without_lead(text) != text or clock_of(text[:40]) is not None
+
+
+def _spaced(pieces: list[str]) -> str:
+    return " ".join(piece.strip() for piece in pieces)

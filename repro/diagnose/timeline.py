@@ -1,0 +1,185 @@
+"""Where each event stands: in which launch of the server, in which phase, before or after a requested stop."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import get_args
+
+from repro.diagnose.catalogue import Marker, catalogue
+from repro.diagnose.events import Event, Observed, Order, Passage
+from repro.diagnose.tracebacks import chain
+from repro.model import Phase
+
+_PHASES: tuple[Phase, ...] = get_args(Phase)
+ORDER = {phase: number for number, phase in enumerate(_PHASES)}
+_AFTER: dict[Phase, Phase] = {
+    "image_build": "container_start",
+    "container_start": "launch",
+    "weights_load": "launch",
+    "graph_capture": "warmup",
+    "warmup": "serving",
+}
+OF_KERNEL = frozenset({"host_oom_kill", "hardware_ecc", "gpu_lost", "gpu_exception_xid"})
+"""Kinds that the kernel's log proves. It is often put behind the server's log, after the harness has stopped it."""
+_BEFORE_LAUNCH = frozenset({"image_build", "container_start"})
+_STARTS = _BEFORE_LAUNCH | {"launch"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Placed:
+    """An event in its place. ``stopping``: a stop had been requested before."""
+
+    event: Event
+    launch: int
+    phase: Phase
+    stopping: bool
+
+
+@dataclass(kw_only=True, slots=True)
+class Launch:
+    """One start of the server. ``passages`` are the markers passed, with the phase that began there."""
+
+    passages: list[tuple[Order, Passage]] = field(default_factory=list)
+    failed: bool = False
+    beyond: bool = False
+    stopped: bool = False
+    phase: Phase = "launch"
+    phase_before_stop: Phase = "launch"
+
+    def goes_on_after(self, order: Order) -> bool:
+        """True if the server is seen at work, or is stopped in good order, after that place."""
+        return any(
+            place > order and (p.marker.edge in {"active", "stop"} or ORDER[p.marker.phase] > ORDER["launch"])
+            for place, p in self.passages
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timeline:
+    """``engine`` is who wrote the log, None if nothing says so; ``marked`` whether any marker was passed."""
+
+    placed: tuple[Placed, ...]
+    launches: tuple[Launch, ...]
+    engine: str | None
+    marked: bool
+
+
+def timeline(observed: Sequence[Observed]) -> Timeline:
+    """The events of all logs in their places. Launches of several logs are taken for the same ones, in their order."""
+    engine = _engine(passage for log in observed for passage in log.passages)
+    launches: list[Launch] = []
+    placed: list[Placed] = []
+    for log in sorted(observed, key=lambda log: not log.passages):  # those without markers need what the others know
+        placed += _walk(log, engine, launches)
+    marked = any(launch.passages for launch in launches)
+    return Timeline(placed=tuple(placed), launches=tuple(launches) or (Launch(),), engine=engine, marked=marked)
+
+
+def _engine(passages: Iterable[Passage]) -> str | None:
+    votes = Counter(passage.marker.engine for passage in passages if passage.marker.engine != "any")
+    begun = votes.most_common(1)
+    return begun[0][0] if begun else None
+
+
+def _walk(log: Observed, engine: str | None, launches: list[Launch]) -> list[Placed]:
+    items: list[tuple[Order, int, Event | Passage]] = [(event.order, 0, event) for event in log.events]
+    items += [(p.order, 1, p) for p in log.passages if p.marker.engine in {"any", engine}]
+    walker = _Walker(launches, own=bool(log.passages))
+    return [placed for _, _, item in sorted(items, key=lambda item: item[:2]) if (placed := walker.step(item))]
+
+
+class _Walker:
+    def __init__(self, launches: list[Launch], *, own: bool) -> None:
+        self._launches = launches
+        self._own = own
+        self._number = 0
+        self._begun = False
+        self._stopping = False
+        self._phase: Phase = "launch"
+        self._failed = False
+
+    @property
+    def _launch(self) -> Launch:
+        while len(self._launches) <= self._number:
+            self._launches.append(Launch())
+        return self._launches[self._number]
+
+    def step(self, item: Event | Passage) -> Placed | None:
+        if isinstance(item, Passage):
+            self._pass(item.marker, item)
+            return None
+        if not self._own and self._launches:  # a log without markers of its own: as far as the others came
+            self._phase = self._launches[0].phase_before_stop
+        stopping = self._stopping and item.pattern.kind not in OF_KERNEL  # the kernel's log is written down afterwards
+        phase = event_phase(item, self._launch.phase_before_stop if self._stopping else self._phase)
+        if stopping and item.pattern.phase is None and item.pattern.kind != "external_kill":
+            phase = "shutdown"
+        failing = item.pattern.role in {"root", "symptom"} or "fatal" in item.pattern.tags
+        if failing and not stopping:
+            self._failed = self._launch.failed = True
+        return Placed(event=item, launch=self._number, phase=phase, stopping=stopping)
+
+    def _pass(self, marker: Marker, passage: Passage) -> None:
+        again = self._failed or self._stopping
+        if marker.edge == "begin" and self._starts_again(marker, again):
+            self._number += 1
+            self._stopping = self._failed = False
+            self._phase = "launch"
+        launch = self._launch
+        launch.passages.append((passage.order, passage))
+        if marker.edge == "stop":
+            self._stopping = launch.stopped = True
+            return
+        self._phase = self._next(marker)
+        self._begun = self._begun or marker.edge in {"begin", "end"}
+        launch.phase = self._phase
+        if not self._stopping:
+            launch.phase_before_stop = self._phase
+        launch.beyond = launch.beyond or ORDER[self._phase] > ORDER["launch"]
+
+    def _starts_again(self, marker: Marker, again: bool) -> bool:
+        launch = self._launch
+        if marker.phase in _STARTS:
+            return again or launch.beyond
+        return again and ORDER[marker.phase] < ORDER[self._phase] and self._phase != "shutdown"
+
+    def _next(self, marker: Marker) -> Phase:
+        if marker.edge == "active":
+            return self._phase if self._begun else marker.phase
+        if marker.edge == "end":
+            return _AFTER.get(marker.phase, self._phase) if marker.phase == self._phase else self._phase
+        if self._phase == "serving" and marker.phase not in {"serving", "shutdown"} and not self._failed:
+            return self._phase
+        if marker.phase in _STARTS and ORDER[marker.phase] < ORDER[self._phase] and self._phase not in _STARTS:
+            return self._phase
+        return marker.phase
+
+
+def event_phase(event: Event, marked: Phase) -> Phase:
+    """The phase of an event: the one it proves, the one its traceback proves, or the one that the markers say."""
+    if event.pattern.phase is not None:
+        return event.pattern.phase
+    proven = _proven(event)
+    if proven is not None and not (proven == "serving" and marked == "warmup"):
+        return proven
+    allowed = event.pattern.phases
+    if not allowed or marked in allowed:
+        return marked
+    earlier = [phase for phase in allowed if ORDER[phase] <= ORDER[marked]]
+    return max(earlier, key=lambda phase: ORDER[phase]) if earlier else min(allowed, key=lambda phase: ORDER[phase])
+
+
+def _proven(event: Event) -> Phase | None:
+    if not event.near:
+        return None
+    lines = chain(event.near, event.place)
+    said = {
+        pattern.phase
+        for pattern in catalogue().patterns
+        if pattern.role == "context" and pattern.phase is not None
+        for text in lines
+        if any(literal in text for literal in pattern.literals)
+        and (pattern.expression is None or pattern.expression.search(text))
+    }
+    specific = sorted((phase for phase in said if phase != "serving"), key=lambda phase: -ORDER[phase])
+    return specific[0] if specific else ("serving" if said else None)
