@@ -1,15 +1,18 @@
-"""Runs the clients of the checks and stores what they saw. Nothing here judges an answer."""
+"""What all checks that send requests share: how one is watched, and how its evidence is stored whatever happens.
+
+Nothing here judges an answer.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from itertools import cycle, islice
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from attempt.client import Client, Request
 from attempt.evidence import Evidence, Timeline
 from attempt.server import Server, first_of
-from attempt.server_info import accept_length
-from attempt.step import Check, Prompt
+from attempt.step import Check, Prompt, Step
 
 End = Literal["complete", "slow", "hung", "died"]
 
@@ -19,21 +22,38 @@ HEALTH_S = 5.0
 CONTROL_S = 30.0
 
 
-class CheckRun:
-    """One check against a running server."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Situation:
+    """What a check has to work with: its plan, all that the step says, and the server with its client."""
 
-    def __init__(
-        self, check: Check, prompts: tuple[Prompt, ...], client: Client, server: Server, timeline: Timeline
-    ) -> None:
-        self._check = check
-        self._prompts = prompts[: check.prompts]
-        self._client = client
-        self._server = server
-        self._timeline = timeline
-        self._requests: list[Request] = []
+    check: Check
+    step: Step
+    client: Client
+    server: Server
+    timeline: Timeline
+
+
+class CheckRun(ABC):
+    """One check against a running server. Each kind says what it sends, and may store another document."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._check = situation.check
+        self._step = situation.step
+        self._client = situation.client
+        self._server = situation.server
+        self._timeline = situation.timeline
+        self._prompts = situation.step.prompts[: situation.check.prompts]
+        self._ended: list[Request] = []
         self._open: list[Request] = []
-        self._accept_length: float | None = None
-        self._unflushed: list[int] = []
+        self._remarks: list[str] = []
+
+    @abstractmethod
+    async def send(self) -> None:
+        """Sends all requests of the check, in its own order. Cancelled at the limit, or when the server dies."""
+
+    def store(self, evidence: Evidence, begun_s: float, because: str | None) -> None:
+        """Writes what the check saw; `because` says why it is incomplete, None if it is complete."""
+        evidence.write(f"checks/{self._check.name}.json", "check-evidence", self.fields(begun_s, because))
 
     async def run(self, evidence: Evidence) -> End:
         """How it ended. The evidence is written in any case, also when this is cancelled."""
@@ -42,67 +62,53 @@ class CheckRun:
         end: End | None = None
         because: str | None = "the attempt was interrupted"
         try:
-            end = await watched(self._send_all(), self._server, self._client, self._timeline.now_s, self._check.limit_s)
+            end = await watched(self.send(), self._server, self._client, self._timeline.now_s, self._check.limit_s)
             because = stop_reason(end, self._server.status, self._check.limit_s)
         finally:
             if end == "hung":
                 self._timeline.append("phase-limit", phase="serving", check=self._check.name, detail=because)
-            self._store(evidence, begun_s, because)
-            detail = because or self._remark()
+            self.store(evidence, begun_s, because)
+            detail = because or "; ".join(self._remarks) or None
             self._timeline.append("check-ended", phase="serving", check=self._check.name, detail=detail)
         return end
 
     def leave_out(self, evidence: Evidence, end: End) -> None:
         """Stores that the check was not begun, since the server did not survive what came before."""
-        self._store(evidence, self._timeline.now_s(), f"not begun: {_AFTER[end]}")
+        self.store(evidence, self._timeline.now_s(), f"not begun: {_AFTER[end]}")
 
-    def _remark(self) -> str | None:
-        if not self._unflushed:
-            return None
-        return f"the prefix cache could not be flushed before concurrency {', '.join(map(str, self._unflushed))}"
-
-    def _store(self, evidence: Evidence, begun_s: float, because: str | None) -> None:
+    def fields(self, begun_s: float, because: str | None) -> dict[str, Any]:
+        """The fields of a `check-evidence` with the requests made so far."""
         for request in self._open:  # cut off by the check's end, in the order in which they began
             request.error = request.error or because
-        fields: dict[str, Any] = {
+        return {
             "check": self._check.name,
             "begun_s": begun_s,
             "ended_s": self._timeline.now_s(),
             "complete": because is None,
             "stopped_because": because,
-            "requests": [request.fields() for request in (*self._requests, *self._open)],
-            "server_accept_length": self._accept_length,
+            "requests": [request.fields() for request in (*self._ended, *self._open)],
+            "server_accept_length": None,
             "counts": [],
         }
-        evidence.write(f"checks/{self._check.name}.json", "check-evidence", fields)
 
-    async def _send_all(self) -> None:
-        for level in self._check.concurrency:
-            await self._level(level, margins=False)
-        # Before the pass for the margins, which is not streamed and whose requests nothing is measured by.
-        self._accept_length = await accept_length(self._client, CONTROL_S)
-        if self._check.margins:
-            await self._level(1, margins=True)
+    def begin(self, prompt: Prompt, concurrency: int, *, repeat: int = 1) -> Request:
+        """A request that is stored, also if it never comes to its end."""
+        request = Request(prompt=prompt.id, concurrency=concurrency, repeat=repeat, begun_s=self._timeline.now_s())
+        self._open.append(request)
+        return request
 
-    async def _level(self, concurrency: int, *, margins: bool) -> None:
+    async def end(self, request: Request, *, lasted: bool) -> None:
+        """The request has ended; `lasted` is false when its connection did not."""
+        self._open.remove(request)
+        self._ended.append(request)
+        if not lasted:
+            # A dying server closes its sockets before its end is known; do not burn the other prompts meanwhile.
+            await first_of(self._server.exited, limit_s=0.5)
+
+    async def flush(self, what: str) -> None:
+        """Empties the prefix cache; if that fails, the end of the check says so."""
         if not await self._client.flush_cache(CONTROL_S):
-            self._unflushed.append(concurrency)
-        count = len(self._prompts) if concurrency == 1 else max(len(self._prompts), 2 * concurrency)
-        queue = islice(cycle(self._prompts), count)
-        await asyncio.gather(*(self._worker(queue, concurrency, margins=margins) for _ in range(concurrency)))
-
-    async def _worker(self, queue: Iterator[Prompt], concurrency: int, *, margins: bool) -> None:
-        for prompt in queue:
-            if self._server.exited.done():
-                return
-            request = Request(prompt=prompt.id, concurrency=concurrency, begun_s=self._timeline.now_s())
-            self._open.append(request)
-            lasted = await self._client.generate(request, prompt, self._check.max_new_tokens, margins=margins)
-            self._open.remove(request)
-            self._requests.append(request)
-            if not lasted:
-                # A dying server closes its sockets before its end is known; do not burn the other prompts meanwhile.
-                await first_of(self._server.exited, limit_s=0.5)
+            self._remarks.append(f"the prefix cache could not be flushed before {what}")
 
 
 async def warm_up(

@@ -8,8 +8,9 @@ import socket
 from dataclasses import dataclass
 
 from attempt import hang, memory, server_info
-from attempt.checks import CheckRun, End, warm_up
+from attempt.checks import End, Situation, warm_up
 from attempt.client import Client
+from attempt.dispatch import check_run
 from attempt.evidence import Evidence, Timeline
 from attempt.log_limit import LogLimit
 from attempt.phases import MarkReader, Phases
@@ -205,7 +206,7 @@ async def _checks(attempt: Attempt, server: Server, client: Client) -> End:
         evidence=attempt.evidence,
     )
     for check in step.checks:
-        run = CheckRun(check, step.prompts, client, server, attempt.timeline)
+        run = check_run(Situation(check=check, step=step, client=client, server=server, timeline=attempt.timeline))
         if end in ("complete", "slow"):
             end = await run.run(attempt.evidence)
         else:

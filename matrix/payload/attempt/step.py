@@ -6,16 +6,28 @@ is the file, and its schema is checked by tests on both sides.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 READY_PHASES = ("launch", "weights_load", "graph_capture", "warmup", "serving")
 SENDS_NOTHING = ("launch", "acceptance", "power")
+OWN_MATERIAL = {"coding": "tasks", "rescoring": "texts"}
+"""What these checks send in place of the prompts; without it they are not made."""
 
 
 class BadStepError(ValueError):
     """`step.json` is missing, damaged, or of a version this program does not know."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Repeats:
+    """Rounds of each level of `throughput`; see `Repeats` in the host's model."""
+
+    warm_up: int
+    at_least: int
+    at_most: int
+    relative: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +40,9 @@ class Check:
     concurrency: tuple[int, ...]
     margins: bool
     limit_s: float
+    repeats: Repeats | None = None
+    cancel_every: int | None = None
+    peer: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +50,15 @@ class Prompt:
     id: str
     text: str | None
     input_ids: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Text:
+    """An output to be rescored: what some launch answered to the prompt of this id."""
+
+    id: str
+    prompt: str
+    output_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +76,8 @@ class Stop:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
     """`limits` maps a phase to its seconds, `marks` a phase to the texts that announce it in the log; `armed`: the
-    server is started with evidence hooks, and what it dumps is kept."""
+    server is started with evidence hooks, and what it dumps is kept. `tasks` are the questions of `coding`, asked with
+    the template options `chat`; `texts` what `rescoring` scores."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
@@ -64,6 +89,9 @@ class Step:
     marks: Mapping[str, tuple[str, ...]]
     stop: Stop
     armed: bool = False
+    tasks: tuple[Prompt, ...] = ()
+    chat: Mapping[str, Any] = field(default_factory=dict)
+    texts: tuple[Text, ...] = ()
 
     @property
     def url(self) -> str:
@@ -98,12 +126,15 @@ def _step(raw: Mapping[str, Any]) -> Step:
         environment={str(name): str(value) for name, value in raw["environment"].items()},
         host=str(raw["host"]),
         port=int(raw["port"]),
-        checks=tuple(_check(entry) for entry in raw["checks"] if _sends(entry)),
+        checks=tuple(_check(entry) for entry in raw["checks"] if _sends(entry, raw)),
         prompts=tuple(_prompt(entry) for entry in raw["prompts"]),
         limits={str(entry["phase"]): float(entry["limit_s"]) for entry in raw["limits"]},
         marks={str(entry["phase"]): tuple(str(text) for text in entry["texts"]) for entry in raw["marks"]},
         stop=_stop(raw["stop"]),
         armed=raw["explains"] is not None,
+        tasks=tuple(_prompt(entry) for entry in raw["tasks"]),
+        chat={str(name): value for name, value in raw["chat"].items()},
+        texts=tuple(_text(entry) for entry in raw["texts"]),
     )
 
 
@@ -119,8 +150,12 @@ def _stop(raw: Mapping[str, Any]) -> Stop:
     )
 
 
-def _sends(entry: Mapping[str, Any]) -> bool:
-    return bool(entry["applicable"]) and int(entry["prompts"]) > 0 and entry["check"] not in SENDS_NOTHING
+def _sends(entry: Mapping[str, Any], step: Mapping[str, Any]) -> bool:
+    if entry["check"] in SENDS_NOTHING or not entry["applicable"]:
+        return False
+    if entry["check"] in OWN_MATERIAL:
+        return bool(step[OWN_MATERIAL[entry["check"]]])
+    return int(entry["prompts"]) > 0
 
 
 def _check(entry: Mapping[str, Any]) -> Check:
@@ -131,7 +166,26 @@ def _check(entry: Mapping[str, Any]) -> Check:
         concurrency=tuple(int(level) for level in entry["concurrency"]),
         margins=bool(entry["margins"]),
         limit_s=float(entry["limit_s"]),
+        repeats=_repeats(entry["repeats"]),
+        cancel_every=None if entry["cancel_every"] is None else int(entry["cancel_every"]),
+        peer=None if entry["peer"] is None else str(entry["peer"]),
     )
+
+
+def _repeats(raw: Mapping[str, Any] | None) -> Repeats | None:
+    if raw is None:
+        return None
+    return Repeats(
+        warm_up=int(raw["warm_up"]),
+        at_least=int(raw["at_least"]),
+        at_most=int(raw["at_most"]),
+        relative=float(raw["relative"]),
+    )
+
+
+def _text(entry: Mapping[str, Any]) -> Text:
+    ids = tuple(int(token) for token in entry["output_ids"])
+    return Text(id=str(entry["id"]), prompt=str(entry["prompt"]), output_ids=ids)
 
 
 def _prompt(entry: Mapping[str, Any]) -> Prompt:
