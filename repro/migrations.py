@@ -26,7 +26,7 @@ def _step_1(step: dict[str, Any]) -> dict[str, Any]:
 
 def _check_evidence_1(evidence: dict[str, Any]) -> dict[str, Any]:
     """Version 1 went once over each level, gave up no request, and did not read the server's counters."""
-    requests = [{**request, "repeat": 1, "cancelled": False} for request in evidence["requests"]]
+    requests = [{**request, "repeat": 1, "cancelled": False, "asked_tokens": None} for request in evidence["requests"]]
     return {**evidence, "requests": requests, "counts": []}
 
 

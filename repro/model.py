@@ -333,13 +333,14 @@ class RequestRecord:
     first choice minus that of the second for output token i. ``verify_calls`` and ``accept_histogram`` are the engine's
     own figures for this request. ``error`` is None exactly when the reply was complete, or was ``cancelled``: given up
     by the client on purpose, so that its ids are the beginning of an answer. ``repeat`` counts the rounds of a level
-    from 1; 0 is a warm-up round.
+    from 1; 0 is a warm-up round. ``asked_tokens`` is the number of tokens asked for; None where it was not recorded.
     """
 
     prompt: str
     concurrency: int
     repeat: int
     cancelled: bool
+    asked_tokens: int | None
     begun_s: float
     first_token_s: float | None
     ended_s: float

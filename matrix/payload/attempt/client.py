@@ -26,6 +26,7 @@ class Request:
     begun_s: float
     repeat: int = 1
     cancelled: bool = False
+    asked_tokens: int | None = None
     first_token_s: float | None = None
     ended_s: float = 0.0
     status: int | None = None

@@ -18,6 +18,7 @@ def _answer(
         "concurrency": concurrency,
         "repeat": 1,
         "cancelled": False,
+        "asked_tokens": len(ids),
         "begun_s": 1.0,
         "first_token_s": 1.5,
         "ended_s": 3.0,

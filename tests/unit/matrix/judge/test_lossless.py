@@ -141,6 +141,7 @@ def test_there_is_no_difference_exactly_between_equal_outputs(mine: tuple[int, .
         concurrency=1,
         repeat=1,
         cancelled=False,
+        asked_tokens=None,
         begun_s=0.0,
         first_token_s=None,
         ended_s=1.0,
