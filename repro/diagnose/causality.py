@@ -126,9 +126,10 @@ def _counts(item: Placed, case: Case) -> bool:
 
 def _from_outside(item: Placed, case: Case) -> bool:
     """True if a signal from outside is what ended it: not our own stop after a limit, and not the good end of a run."""
-    if case.limit or case.status == 0:
+    if case.limit or case.status == 0 or item.astray:
         return False
-    return ORDER[item.phase] < ORDER["serving"] or case.status is not None or not case.launch.stopped
+    orderly = case.launch.stopped_in(item.event)
+    return ORDER[item.phase] < ORDER["serving"] or case.status is not None or not orderly
 
 
 def _survived(item: Placed, case: Case) -> bool:
@@ -139,7 +140,7 @@ def _survived(item: Placed, case: Case) -> bool:
     if case.status not in {None, 0} or case.limit:
         return False
     died = any(other.event.order > item.event.order for other in fatal_events(case))
-    return not died and (case.launch.goes_on_after(item.event.order) or (case.status == 0 and case.launch.stopped))
+    return not died and (case.launch.goes_on_after(item.event) or (case.status == 0 and case.launch.stopped))
 
 
 def _overcome(item: Placed, case: Case) -> bool:
@@ -147,8 +148,8 @@ def _overcome(item: Placed, case: Case) -> bool:
     if item.event.pattern.kind not in _SURVIVABLE:
         return False
     return any(
-        order > item.event.order and p.marker.edge == "begin" and ORDER[p.marker.phase] > ORDER[item.phase]
-        for order, p in case.launch.passages
+        p.order > item.event.order and p.marker.edge == "begin" and ORDER[p.marker.phase] > ORDER[item.phase]
+        for p in case.launch.beside(item.event)
     )
 
 

@@ -12,20 +12,29 @@ from typing import Any
 Strip = Callable[[bytes], bytes]
 
 _STAMP = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)"
+_LEVELS = rb"(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL)\b"
 _TAGS = (
     rb"^%s (?:stdout|stderr) [FP] " % _STAMP,
     rb"^\[pod/[^\]\n]{1,300}\] ",
     rb"^[A-Za-z0-9][\w.-]{0,99}\s*\| ",
     rb"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? [\w.:-]+ [^\s:\[\]]{1,99}(?:\[\d+\])?: ",
-    rb"^%s [\w.-]+ [^\s:\[\]]{1,99}(?:\[\d+\])?: " % _STAMP,
+    rb"^%s (?!%s)[\w.-]+ [^\s:\[\]]{1,99}(?:\[\d+\])?: " % (_STAMP, _LEVELS),
     rb"^%s " % _STAMP,
     rb"^%s\t(?:stdout|stderr)?\t?" % _STAMP,
 )
 _PREFIXES = tuple(re.compile(tag, re.MULTILINE) for tag in _TAGS)
-_STAMPED = re.compile(rb"^(?:%s|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)" % _STAMP)
 _MESSAGE_FIELDS = ("log", "message", "MESSAGE", "msg", "textPayload", "line", "@message", "body")
 _NESTED_FIELDS = ("jsonPayload", "data", "fields", "attributes")
-_SHARE = 0.6
+_DATE = rb"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|%s)" % _STAMP
+_NAMES = re.compile(
+    rb"(?:^|(?<= ))(?:\[pod/(?P<pod>[^\]\n]{1,300})\] |(?P<service>[A-Za-z0-9][\w.-]{0,99}?)\s*\| "
+    rb"|%s (?!%s)(?P<unit>[\w.:-]+ [^\s:\[\]]{1,99})(?:\[\d+\])?: )" % (_DATE, _LEVELS)
+)
+_NAME_FIELDS = ("pod", "pod_name", "container_name", "CONTAINER_NAME", "_SYSTEMD_UNIT", "hostname", "_HOSTNAME")
+_NAMED_PARTS = ("kubernetes", "resource", "labels", "k8s")
+_SHARE = 0.5
+_SHARE_OF_NAMED = 0.2
+_NAMED = 5
 _SAMPLE_LINES = 400
 _DEEPEST = 3
 
@@ -44,21 +53,36 @@ def find_envelopes(sample: bytes) -> tuple[Strip, ...]:
 
 
 def _outermost(lines: bytes) -> Strip | None:
-    count = sum(1 for line in lines.split(b"\n") if line.strip())
-    if not count:
+    whole = [line for line in lines.split(b"\n") if line.strip()]
+    if not whole:
         return None
-    if sum(1 for line in lines.split(b"\n") if _message(line) is not None) >= _SHARE * count:
+    if sum(1 for line in whole if _message(line) is not None) >= _SHARE * len(whole):
         return _from_json
-    for prefix in _PREFIXES:
-        if len(prefix.findall(lines)) >= max(_SHARE * count, 2):
+    for number, prefix in enumerate(_PREFIXES):
+        # A terminal that wraps leaves the prefix to the first part of each line.
+        share = _SHARE_OF_NAMED if number < _NAMED else _SHARE
+        if len(prefix.findall(lines)) >= max(share * len(whole), 2):
             return lambda data, prefix=prefix: prefix.sub(b"", data)  # type: ignore[misc]
     return None
 
 
-def envelope_stamp(line: bytes) -> bytes | None:
-    """The time that a collector put before a line, or None."""
-    found = _STAMPED.match(line)
-    return found[0] if found else None
+def source_in(line: bytes) -> str | None:
+    """The name that a collector gave to the source of a line: a pod, a service, a unit of a host; None if it has none."""
+    if line.lstrip().startswith(b"{"):
+        try:
+            return _name(json.loads(line))
+        except (ValueError, RecursionError):
+            return None
+    found = _NAMES.search(line[:400])
+    name = found and (found["pod"] or found["service"] or found["unit"])
+    return name.decode("utf-8", "replace") if name else None
+
+
+def _name(record: Any) -> str | None:
+    if not isinstance(record, Mapping):
+        return None
+    own = [str(record[name]) for name in _NAME_FIELDS if isinstance(record.get(name), str)]
+    return own[0] if own else next((n for part in _NAMED_PARTS if (n := _name(record.get(part))) is not None), None)
 
 
 def _from_json(data: bytes) -> bytes:

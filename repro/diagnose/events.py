@@ -13,11 +13,13 @@ Order = tuple[int, int, int]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
     """A line that a pattern matched. ``at_s`` is its time, or that of the last line before it that has one. ``near`` is
-    what stands around it, in the order of time, and ``place`` the line's own place there."""
+    what stands around it, in the order of time, and ``place`` the line's own place there. ``source`` is the name that a
+    collector gave to where the line comes from."""
 
     pattern: Pattern
     line: LogLine
     text: str
+    source: str | None
     rank: str | None
     process: str | None
     at_s: float | None
@@ -33,6 +35,7 @@ class Passage:
 
     marker: Marker
     text: str
+    source: str | None
     rank: str | None
     at_s: float | None
     order: Order

@@ -198,7 +198,7 @@ class _Judge:
         lengths = [length for log in self._logs for length in log.gauges.accept_lengths]
         eager = sum(log.gauges.without_graph for log in self._logs)
         replayed = sum(log.gauges.with_graph for log in self._logs)
-        captured = any(p.marker.phase == "graph_capture" for _, p in self._case.launch.passages)
+        captured = any(p.marker.phase == "graph_capture" for p in self._case.launch.passages)
         if len(lengths) >= _FEW_GAUGES and median(lengths) <= _FLOOR and max(lengths) <= _HIGHEST_AT_FLOOR:
             return self._live("accept_length_collapse", self._gauge_line())
         if captured and eager >= _FEW_GAUGES and not replayed:
@@ -237,7 +237,7 @@ class _Judge:
         launch = self._case.launch
         suspicious = self._suspicious()
         if self._outside.status is None and self._probes.well is None:
-            after = [item for item in suspicious if not launch.goes_on_after(item.event.order)]
+            after = [item for item in suspicious if not launch.goes_on_after(item.event)]
             if after and not launch.stopped:
                 return self._unknown(after[0].phase, None)
             if launch.phase not in {"serving", "shutdown"} and not launch.stopped:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from repro.diagnose.catalogue import Marker, Pattern
 from repro.diagnose.cleaning import clean, squeezed
-from repro.diagnose.envelopes import Strip, find_envelopes
+from repro.diagnose.envelopes import Strip, find_envelopes, source_in
 from repro.diagnose.events import Event, Observed, Passage
 from repro.diagnose.gauges import GAUGE, GaugeReader
 from repro.diagnose.matcher import SUSPICIOUS, Hit, Matcher, matcher
@@ -21,6 +21,7 @@ _NEAR_BEFORE_REVERSED, _NEAR_AFTER_REVERSED = 30, 80
 _HEADER_WITHIN = 60
 _LONGEST_NEAR = 400
 _TEXT_SHARE = 0.7
+_FRAME = '  File "'
 _TRACEBACK = "Traceback (most recent call last)"
 
 
@@ -78,7 +79,7 @@ class _LogReader:
         whole = block.own_bytes == len(block.data)
         self._note_ends(block, cleaned)
         if hits:
-            segments = Segments(cleaned)
+            segments = Segments(cleaned, clean(block.data, ()) if self._envelopes else cleaned)
             for first, group in _by_piece(hits, segments):
                 if whole or segments.line(first) < own_lines or not own_lines:
                     self._consider(first, group, segments, block)
@@ -105,7 +106,7 @@ class _LogReader:
         chosen = self._chosen([rule for rule, _, _ in patterns if isinstance(rule, Pattern)])
         for rule, reading, groups in found.values():
             if isinstance(rule, Marker):
-                self._tally.add_passage(self._passage(rule, reading, segments))
+                self._tally.add_passage(self._passage(rule, reading, segments, block))
             elif rule.id in chosen:
                 self._add(rule, reading, groups, segments, block)
 
@@ -121,11 +122,12 @@ class _LogReader:
     def _add(
         self, pattern: Pattern, reading: Reading, groups: dict[str, str], segments: Segments, block: Block
     ) -> None:
-        rank, moment = self._origin(reading, segments)
-        room = self._tally.room(pattern, rank)
+        rank, moment = self._origin(reading, segments, block)
+        number = segments.line(reading.first)
+        source = self._source(block, number)
+        room = self._tally.room(pattern, rank, source)
         if room == "none" and pattern is not GAUGE:
             return
-        number = segments.line(reading.first)
         event = Event(
             pattern=pattern,
             line=LogLine(
@@ -135,6 +137,7 @@ class _LogReader:
                 text=_telling(reading.text, pattern),
             ),
             text=reading.text,
+            source=source,
             rank=groups.get("rank") or rank,
             process=process_of(reading.text),
             at_s=moment,
@@ -160,17 +163,33 @@ class _LogReader:
             place = len(texts) - 1 - place
         return replace(event, near=tuple(text[:_LONGEST_NEAR] for text in texts), place=place)
 
-    def _passage(self, marker: Marker, reading: Reading, segments: Segments) -> Passage:
-        rank, moment = self._origin(reading, segments)
+    def _passage(self, marker: Marker, reading: Reading, segments: Segments, block: Block) -> Passage:
+        rank, moment = self._origin(reading, segments, block)
         return Passage(
-            marker=marker, text=reading.text[:_LONGEST_TEXT], rank=rank, at_s=moment, order=self._order(reading.first)
+            marker=marker,
+            text=reading.text[:_LONGEST_TEXT],
+            source=self._source(block, segments.line(reading.first)),
+            rank=rank,
+            at_s=moment,
+            order=self._order(reading.first),
         )
+
+    def _source(self, block: Block, number: int) -> str | None:
+        if not self._envelopes:
+            return None
+        return source_in(self._shown(block, number))
+
+    def _shown(self, block: Block, number: int) -> bytes:
+        """The line with what its collector put before it."""
+        start = _line_start(block.data, number)
+        end = block.data.find(b"\n", start)
+        return clean(block.data[start : end if end >= 0 else len(block.data)][:_LONGEST_NEAR], ())
 
     def _order(self, piece: int) -> tuple[int, int, int]:
         place = self._piece + piece
         return (self._index, -place if self._newest_first else place, 0)
 
-    def _origin(self, reading: Reading, segments: Segments) -> tuple[str | None, float | None]:
+    def _origin(self, reading: Reading, segments: Segments, block: Block) -> tuple[str | None, float | None]:
         """(rank, time) of a line: its own, or those of the line that heads its traceback."""
         rank, moment = rank_of(reading.text), time_of(reading.text)
         if moment is not None:
@@ -181,7 +200,8 @@ class _LogReader:
             if (said := time_of(text)) is not None:
                 heads = _TRACEBACK in text or without_lead(text).lstrip().startswith(("Scheduler hit", "Exception"))
                 return rank or (rank_of(text) if heads else None), said
-        return rank, None
+        shown = self._shown(block, segments.line(reading.first)) if self._envelopes else b""
+        return rank, time_of(shown.decode("utf-8", "replace"))
 
 
 def _by_piece(hits: Iterable[Hit], segments: Segments) -> Iterator[tuple[int, list[Hit]]]:
@@ -235,18 +255,23 @@ def _log_line(name: str, number: int, offset: int, line: bytes) -> LogLine:
     )
 
 
-def _is_newest_first(raw: bytes, cleaned: bytes) -> bool:
-    """True if the clocks of the lines run backwards."""
+def _is_newest_first(shown: bytes, cleaned: bytes) -> bool:
+    """True if the clocks of the lines run backwards, or tracebacks stand on their heads."""
     ups = downs = 0
-    previous: float | None = None
-    for first, second in zip(raw.split(b"\n"), cleaned.split(b"\n"), strict=False):
-        text = first[:200].decode("utf-8", "replace")
-        moment = clock_of(second[:200].decode("utf-8", "replace"))
-        moment = moment if moment is not None else clock_of(text)
+    before: dict[str | None, float] = {}
+    lines = [line[:200].decode("utf-8", "replace") for line in cleaned.split(b"\n")]
+    for raw, text in zip(shown.split(b"\n"), lines, strict=False):
+        moment = clock_of(text)
+        moment = moment if moment is not None else clock_of(raw[:200].decode("utf-8", "replace"))
         if moment is None:
             continue
-        if previous is not None:
-            ups += moment > previous
-            downs += moment < previous
-        previous = moment
-    return downs >= 3 and downs > 2 * ups
+        source = source_in(raw) if cleaned is not shown else None
+        previous = before.get(source, moment)
+        ups += moment > previous
+        downs += moment < previous
+        before[source] = moment
+    for above, text, below in zip(lines, lines[1:], lines[2:], strict=False):
+        if _TRACEBACK in text:
+            ups += 3 * (_FRAME in below)
+            downs += 3 * (_FRAME in above and _FRAME not in below)
+    return downs >= 2 and downs > 2 * ups

@@ -14,15 +14,21 @@ _NEAR = 60
 _FULL_LINES = 3
 _NARROWEST = 40
 _MOST_JOINED = 24
+_SHARE_BROKEN = 0.6
+_Width = frozenset[int]
+"""The pieces that a full terminal line ends, so that the next piece goes on with them."""
 _LONGEST_CHARACTERS = 1 << 14
 
 
 class Segments:
     """The pieces of a cleaned block. A piece that is longer than 16 KiB is cut for reading, but not for counting."""
 
-    def __init__(self, cleaned: bytes) -> None:
+    def __init__(self, cleaned: bytes, as_shown: bytes) -> None:
+        """``as_shown`` are the same lines with what a collector put before them."""
         self._raw = _ENDS.split(cleaned)
+        self._shown = as_shown
         self._texts: dict[int, str] = {}
+        self._lines_shown: list[bytes] = []
         self._ends = list(accumulate(len(squeezed(piece)) for piece in self._raw))
         newlines = (1 if end == b"\n" else 0 for end in _ENDS.findall(cleaned))
         self._lines = [0, *accumulate(newlines)]
@@ -49,7 +55,7 @@ class Segments:
     def around(self, index: int, before: int, after: int) -> tuple[list[str], int]:
         """The texts near a piece, wrapped lines joined, and the place of the piece's line in them."""
         first, end = max(index - before, 0), min(index + after + 1, len(self._raw))
-        width = self._width(index)
+        broken = self._width(index) or frozenset()
         texts: list[str] = []
         place, open_line = 0, False
         for number in range(first, end):
@@ -60,33 +66,44 @@ class Segments:
                 texts.append(text)
             if number == index:
                 place = len(texts) - 1
-            open_line = width is not None and len(text) == width
+            open_line = number in broken
         return texts, place
 
     def readings(self, index: int, last: int) -> list["Reading"]:
         """How the line at a piece may be meant: as it stands, unwrapped, or joined with what follows up to ``last``."""
-        alone = Reading(first=index, text=self.text(index))
-        found = [alone]
-        width = self._width(index)
-        if width is not None:
-            found.append(self._unwrapped(index, width))
+        found = [Reading(first=index, text=self.text(index))]
+        broken = self._width(index)
+        if broken is not None:
+            found.insert(0, self._unwrapped(index, broken))
         if last > index and not any(_begins_anew(self.text(number)) for number in range(index + 1, last + 1)):
             pieces = [self.text(number) for number in range(index, min(last + 2, index + _MOST_JOINED))]
             found += [Reading(first=index, text="".join(pieces)), Reading(first=index, text=_spaced(pieces))]
         return found
 
-    def _width(self, index: int) -> int | None:
-        """The number of columns at which the lines near a piece are wrapped; None if they are not."""
-        lengths = [len(self.text(n)) for n in range(max(index - _NEAR, 0), min(index + _NEAR, len(self._raw)))]
-        widest = max(lengths, default=0)
-        return widest if widest >= _NARROWEST and lengths.count(widest) >= _FULL_LINES else None
+    def _width(self, index: int) -> "_Width | None":
+        """How the lines near a piece are wrapped; None if they are not."""
+        near = range(max(index - _NEAR, 0), min(index + _NEAR, len(self._raw)))
+        return self._wrapping(near, [len(self.text(n)) for n in near]) or self._wrapping(near, self._lengths_shown(near))
 
-    def _unwrapped(self, index: int, width: int) -> "Reading":
-        first = index
-        while first > 0 and index - first < _MOST_JOINED and len(self.text(first - 1)) == width:
+    def _wrapping(self, near: range, lengths: list[int]) -> "_Width | None":
+        widest = max(lengths, default=0)
+        full = [n for n, length in zip(near, lengths, strict=True) if length == widest and n + 1 < len(self._raw)]
+        if widest < _NARROWEST or len(full) < _FULL_LINES:
+            return None
+        broken = [n for n in full if not _begins_anew(self.text(n + 1))]
+        return frozenset(broken) if len(broken) >= max(_FULL_LINES, _SHARE_BROKEN * len(full)) else None
+
+    def _lengths_shown(self, near: range) -> list[int]:
+        if not self._lines_shown:
+            self._lines_shown.extend(self._shown.split(b"\n"))
+        lines = (self._lines_shown[self.line(n)] if self.line(n) < len(self._lines_shown) else b"" for n in near)
+        return [len(line.rstrip(b"\r").rsplit(b"\r", 1)[-1].decode("utf-8", "replace")) for line in lines]
+
+    def _unwrapped(self, index: int, broken: "_Width") -> "Reading":
+        first = last = index
+        while first > 0 and index - first < _MOST_JOINED and first - 1 in broken:
             first -= 1
-        last = index
-        while len(self.text(last)) == width and last - index < _MOST_JOINED and last + 1 < len(self._raw):
+        while last in broken and last - index < _MOST_JOINED:
             last += 1
         return Reading(first=first, text="".join(self.text(number) for number in range(first, last + 1)))
 

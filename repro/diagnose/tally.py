@@ -16,14 +16,14 @@ _MOST_PASSAGES = 40_000
 class Tally:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self._first: dict[tuple[str, str | None], list[Event]] = {}
-        self._last: dict[tuple[str, str | None], deque[Event]] = {}
+        self._first: dict[tuple[str, str | None, str | None], list[Event]] = {}
+        self._last: dict[tuple[str, str | None, str | None], deque[Event]] = {}
         self._near = 0
         self._passages: list[Passage] = []
 
-    def room(self, pattern: Pattern, rank: str | None) -> Literal["near", "line", "none"]:
+    def room(self, pattern: Pattern, rank: str | None, source: str | None) -> Literal["near", "line", "none"]:
         """What there is room for: the event with what stands around it, the event, or only its number."""
-        key = (pattern.id, rank)
+        key = (pattern.id, rank, source)
         if key not in self._first and len(self._first) >= _MOST_KEYS:
             self.counts[pattern.id] += 1
             return "none"
@@ -34,7 +34,7 @@ class Tally:
         return "near" if self._near < _MOST_NEAR // 2 else "line"
 
     def add_event(self, event: Event, rank: str | None) -> None:
-        key = (event.pattern.id, rank)
+        key = (event.pattern.id, rank, event.source)
         self.counts[event.pattern.id] += 1
         first = self._first.setdefault(key, [])
         if len(first) < _EACH_END:
@@ -62,8 +62,8 @@ def _order(item: Event | Passage) -> tuple[int, int, int]:
     return item.order
 
 
-def _meaning(passage: Passage) -> tuple[str, str, str]:
-    return passage.marker.engine, passage.marker.phase, passage.marker.edge
+def _meaning(passage: Passage) -> tuple[str | None, str, str, str]:
+    return passage.source, passage.marker.engine, passage.marker.phase, passage.marker.edge
 
 
 def _near_matters(pattern: Pattern) -> bool:

@@ -27,31 +27,45 @@ _STARTS = _BEFORE_LAUNCH | {"launch"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Placed:
-    """An event in its place. ``stopping``: a stop had been requested before."""
+    """An event in its place. ``stopping``: a stop had been requested before. ``astray``: the server was in a phase in
+    which its pattern does not occur."""
 
     event: Event
     launch: int
     phase: Phase
     stopping: bool
+    astray: bool = False
 
 
 @dataclass(kw_only=True, slots=True)
 class Launch:
-    """One start of the server. ``passages`` are the markers passed, with the phase that began there."""
+    """One start of the server, as one or several streams of lines show it: ``passages`` are the markers passed."""
 
-    passages: list[tuple[Order, Passage]] = field(default_factory=list)
+    passages: list[Passage] = field(default_factory=list)
     failed: bool = False
-    beyond: bool = False
-    stopped: bool = False
     phase: Phase = "launch"
     phase_before_stop: Phase = "launch"
 
-    def goes_on_after(self, order: Order) -> bool:
-        """True if the server is seen at work, or is stopped in good order, after that place."""
+    @property
+    def stopped(self) -> bool:
+        """True if it was asked to stop."""
+        return any(passage.marker.edge == "stop" for passage in self.passages)
+
+    def stopped_in(self, event: Event) -> bool:
+        """True if the stream that an event stands in was asked to stop."""
+        return any(passage.marker.edge == "stop" for passage in self.beside(event))
+
+    def goes_on_after(self, event: Event) -> bool:
+        """True if the server is seen at work, or is stopped in good order, after the event."""
         return any(
-            place > order and (p.marker.edge in {"active", "stop"} or ORDER[p.marker.phase] > ORDER["launch"])
-            for place, p in self.passages
+            p.order > event.order and (p.marker.edge in {"active", "stop"} or ORDER[p.marker.phase] > ORDER["launch"])
+            for p in self.beside(event)
         )
+
+    def beside(self, event: Event) -> list[Passage]:
+        """The passages of the event's own stream, or all of them if it has none."""
+        own = [p for p in self.passages if p.order[0] == event.order[0] and p.source == event.source]
+        return own or self.passages
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,8 +83,9 @@ def timeline(observed: Sequence[Observed]) -> Timeline:
     engine = _engine(passage for log in observed for passage in log.passages)
     launches: list[Launch] = []
     placed: list[Placed] = []
-    for log in sorted(observed, key=lambda log: not log.passages):  # those without markers need what the others know
-        placed += _walk(log, engine, launches)
+    streams = [stream for log in observed for stream in _streams(log)]
+    for stream in sorted(streams, key=lambda stream: not stream.passages):  # without markers: as the others say
+        placed += _walk(stream, launches)
     marked = any(launch.passages for launch in launches)
     return Timeline(placed=tuple(placed), launches=tuple(launches) or (Launch(),), engine=engine, marked=marked)
 
@@ -81,11 +96,31 @@ def _engine(passages: Iterable[Passage]) -> str | None:
     return begun[0][0] if begun else None
 
 
-def _walk(log: Observed, engine: str | None, launches: list[Launch]) -> list[Placed]:
-    items: list[tuple[Order, int, Event | Passage]] = [(event.order, 0, event) for event in log.events]
-    items += [(p.order, 1, p) for p in log.passages if p.marker.engine in {"any", engine}]
-    walker = _Walker(launches, own=bool(log.passages))
+def _walk(stream: "_Stream", launches: list[Launch]) -> list[Placed]:
+    engine = _engine(stream.passages)
+    items: list[tuple[Order, int, Event | Passage]] = [(event.order, 0, event) for event in stream.events]
+    items += [(p.order, 1, p) for p in stream.passages if p.marker.engine in {"any", engine}]
+    walker = _Walker(launches, own=bool(stream.passages))
     return [placed for _, _, item in sorted(items, key=lambda item: item[:2]) if (placed := walker.step(item))]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Stream:
+    """The lines of one source in one log."""
+
+    events: tuple[Event, ...]
+    passages: tuple[Passage, ...]
+
+
+def _streams(log: Observed) -> list[_Stream]:
+    names = dict.fromkeys(item.source for item in (*log.passages, *log.events))
+    return [
+        _Stream(
+            events=tuple(event for event in log.events if event.source == name),
+            passages=tuple(passage for passage in log.passages if passage.source == name),
+        )
+        for name in names
+    ]
 
 
 class _Walker:
@@ -96,7 +131,7 @@ class _Walker:
         self._begun = False
         self._stopping = False
         self._phase: Phase = "launch"
-        self._failed = False
+        self._failed = self._beyond = False
 
     @property
     def _launch(self) -> Launch:
@@ -111,36 +146,37 @@ class _Walker:
         if not self._own and self._launches:  # a log without markers of its own: as far as the others came
             self._phase = self._launches[0].phase_before_stop
         stopping = self._stopping and item.pattern.kind not in OF_KERNEL  # the kernel's log is written down afterwards
-        phase = event_phase(item, self._launch.phase_before_stop if self._stopping else self._phase)
+        marked = self._launch.phase_before_stop if self._stopping else self._phase
+        phase = event_phase(item, marked)
+        astray = bool(item.pattern.phases) and marked not in item.pattern.phases
         if stopping and item.pattern.phase is None and item.pattern.kind != "external_kill":
             phase = "shutdown"
         failing = item.pattern.role in {"root", "symptom"} or "fatal" in item.pattern.tags
         if failing and not stopping:
             self._failed = self._launch.failed = True
-        return Placed(event=item, launch=self._number, phase=phase, stopping=stopping)
+        return Placed(event=item, launch=self._number, phase=phase, stopping=stopping, astray=astray)
 
     def _pass(self, marker: Marker, passage: Passage) -> None:
         again = self._failed or self._stopping
         if marker.edge == "begin" and self._starts_again(marker, again):
             self._number += 1
-            self._stopping = self._failed = False
+            self._stopping = self._failed = self._beyond = False
             self._phase = "launch"
         launch = self._launch
-        launch.passages.append((passage.order, passage))
+        launch.passages.append(passage)
         if marker.edge == "stop":
-            self._stopping = launch.stopped = True
+            self._stopping = True
             return
         self._phase = self._next(marker)
         self._begun = self._begun or marker.edge in {"begin", "end"}
         launch.phase = self._phase
         if not self._stopping:
             launch.phase_before_stop = self._phase
-        launch.beyond = launch.beyond or ORDER[self._phase] > ORDER["launch"]
+        self._beyond = self._beyond or ORDER[self._phase] > ORDER["launch"]
 
     def _starts_again(self, marker: Marker, again: bool) -> bool:
-        launch = self._launch
         if marker.phase in _STARTS:
-            return again or launch.beyond
+            return again or self._beyond
         return again and ORDER[marker.phase] < ORDER[self._phase] and self._phase != "shutdown"
 
     def _next(self, marker: Marker) -> Phase:
