@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import aiohttp
@@ -13,6 +13,8 @@ from attempt.sse import EventStream
 from attempt.step import Prompt
 
 MAX_BODY_BYTES = 64 << 20
+Progress = Callable[[int], bool]
+"""Told how many ids have come so far, each time that there are more; true: the request is to be given up."""
 FAILURES = (asyncio.TimeoutError, aiohttp.ClientError, OSError, ValueError)  # two things in Python 3.10
 """What a request may end in that is the server's doing."""
 
@@ -68,7 +70,20 @@ class Client:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
             connector=aiohttp.TCPConnector(limit=0, force_close=True),
             trust_env=False,
+            trace_configs=[self._stamping()],
         )
+
+    def _stamping(self) -> aiohttp.TraceConfig:
+        """A request begins when it is on the wire: our own queue for connections is not the server's time."""
+
+        async def sent(_session: object, about: SimpleNamespace, _sent: object) -> None:
+            request = about.trace_request_ctx
+            if isinstance(request, Request):
+                request.begun_s = self._now_s()
+
+        trace = aiohttp.TraceConfig()
+        trace.on_request_headers_sent.append(sent)
+        return trace
 
     async def __aenter__(self) -> "Client":
         return self
@@ -102,15 +117,26 @@ class Client:
         except FAILURES:
             return None
 
-    async def generate(self, request: Request, prompt: Prompt, max_new_tokens: int, *, margins: bool) -> bool:
+    async def generate(
+        self,
+        request: Request,
+        prompt: Prompt,
+        max_new_tokens: int,
+        *,
+        margins: bool,
+        progress: Progress | None = None,
+    ) -> bool:
         """Sends the prompt and fills in the request, also when it fails or is cancelled; never raises but for that.
 
+        `progress` may give up a reply that is streamed: the connection is closed, as a user would who has gone away.
         False when the connection could not be made or did not last.
         """
+        request.asked_tokens = max_new_tokens
         reply = Reply(None if prompt.input_ids is None else len(prompt.input_ids), margins=margins)
         try:
-            await self._exchange(request, reply, _question(prompt, max_new_tokens, margins=margins))
-            reply.close()
+            await self._exchange(request, reply, _question(prompt, max_new_tokens, margins=margins), progress)
+            if not request.cancelled:
+                reply.close()
             return True
         except FAILURES as problem:
             request.error = storable(f"{type(problem).__name__}: {str(problem)[:200]}")
@@ -123,8 +149,10 @@ class Client:
                 request.token_times = tuple(reply.token_times)
             request.ended_s = self._now_s()
 
-    async def _exchange(self, request: Request, reply: Reply, question: dict[str, Any]) -> None:
-        async with self._session.post(self._url + "/generate", json=question) as response:
+    async def _exchange(
+        self, request: Request, reply: Reply, question: dict[str, Any], progress: Progress | None
+    ) -> None:
+        async with self._session.post(self._url + "/generate", json=question, trace_request_ctx=request) as response:
             request.status = response.status
             if response.status != 200:
                 body = await _body(response)
@@ -133,14 +161,22 @@ class Client:
                 reply.absorb(await _body(response), self._now_s())
                 self.progress_s = self._now_s()
             else:
-                await self._follow(response, reply)
+                await self._follow(request, response, reply, progress)
 
-    async def _follow(self, response: aiohttp.ClientResponse, reply: Reply) -> None:
-        events = EventStream()
+    async def _follow(
+        self, request: Request, response: aiohttp.ClientResponse, reply: Reply, progress: Progress | None
+    ) -> None:
+        events, seen = EventStream(), 0
         async for piece in response.content.iter_any():
             self.progress_s = at_s = self._now_s()
             for data in events.feed(piece):
                 reply.absorb(data, at_s)
+            if progress is not None and reply.count > seen:
+                seen = reply.count
+                if progress(seen) and reply.unfinished():
+                    request.cancelled = True
+                    response.close()
+                    return
         rest = events.rest()
         if rest is not None:
             reply.absorb(rest, self._now_s())

@@ -7,9 +7,10 @@ from attempt.checks import CheckRun, Situation
 
 _RUNS = {
     "coding": ("attempt.coding", "CodingRun"),
+    "load": ("attempt.load", "LoadRun"),
     "lossless": ("attempt.lossless", "LosslessRun"),
     "rescoring": ("attempt.rescoring", "RescoringRun"),
-    "throughput": ("attempt.lossless", "LosslessRun"),
+    "throughput": ("attempt.throughput", "ThroughputRun"),
 }
 
 

@@ -33,6 +33,16 @@ class Reply:
         self.token_times: list[tuple[float, int]] = []
         self.error: str | None = None
 
+    @property
+    def count(self) -> int:
+        """How many output ids have come."""
+        return self._count
+
+    def unfinished(self) -> bool:
+        """Whether more is to come, for all that is known."""
+        self.settle()
+        return self.error is None and self.finish_reason is None
+
     def absorb(self, data: str | bytes, at_s: float) -> None:
         """Takes the data of one event, or the body of a reply that was not streamed."""
         if data == DONE or self.error is not None:

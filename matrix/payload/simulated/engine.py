@@ -99,8 +99,7 @@ class Engine:
         """Ends the request of this id, or all."""
         for sequence in [*self._waiting, *self._running]:
             if id is None or sequence.id == id:
-                sequence.finished = "abort"
-                sequence.news.set()
+                self._finish(sequence, "abort")
         self._waiting = [sequence for sequence in self._waiting if sequence.finished is None]
         self._running = [sequence for sequence in self._running if sequence.finished is None]
 
@@ -147,7 +146,6 @@ class Engine:
         self._spoiler.refresh()
         tokens = sum(len(sequence.prompt) for sequence in admitted)
         self.counters.prompt_tokens += tokens
-        self.counters.requests += len(admitted)
         self.counters.passed("prefill_none")
         self._log.line(
             f"Prefill batch, #new-seq: {len(admitted)}, #new-token: {tokens}, #cached-token: 0, token usage: 0.01, "
@@ -173,7 +171,6 @@ class Engine:
         given = 0
         for sequence in self._running:
             given += self._advance(sequence, batch)
-        self.counters.generation_tokens += given
         self.counters.last_accept_length = given / batch
         self._report(batch, given)
         self._retire()
@@ -218,8 +215,11 @@ class Engine:
         sequence.ids.append(token)
         sequence.news.set()
 
-    def _finish(self, sequence: Sequence) -> None:
-        sequence.finished = "length"
+    def _finish(self, sequence: Sequence, reason: str = "length") -> None:
+        """Ends a request; only now SGLang counts it and its tokens, whatever ended it."""
+        sequence.finished = reason
+        self.counters.requests += 1
+        self.counters.generation_tokens += len(sequence.ids)
         sequence.news.set()
 
     def _retire(self) -> None:
