@@ -76,6 +76,8 @@ _SYMPTOM_ORDER = (
     ("unknown",),
 )
 _OTHERS = 1
+_ASKED = frozenset({-15, -2, -1})
+"""How a server ends that was sent SIGTERM, SIGINT or SIGHUP."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,8 +130,9 @@ def _from_outside(item: Placed, case: Case) -> bool:
     """True if a signal from outside is what ended it: not our own stop after a limit, and not the good end of a run."""
     if case.limit or case.status == 0 or item.astray:
         return False
-    orderly = case.launch.stopped_in(item.event)
-    return ORDER[item.phase] < ORDER["serving"] or case.status is not None or not orderly
+    if ORDER[item.phase] < ORDER["serving"] or not case.launch.stopped_in(item.event):
+        return True
+    return case.status in _ASKED  # a stop in good order is the end of it only if the status says so
 
 
 def _survived(item: Placed, case: Case) -> bool:

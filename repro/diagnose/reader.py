@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from repro.diagnose.catalogue import Marker, Pattern
-from repro.diagnose.cleaning import clean, squeezed
+from repro.diagnose.cleaning import clean, printable, squeezed
 from repro.diagnose.envelopes import Strip, find_envelopes, source_in
 from repro.diagnose.events import Event, Observed, Passage
 from repro.diagnose.gauges import GAUGE, GaugeReader
@@ -20,6 +20,7 @@ _NEAR_BEFORE, _NEAR_AFTER = 80, 30
 _NEAR_BEFORE_REVERSED, _NEAR_AFTER_REVERSED = 30, 80
 _HEADER_WITHIN = 60
 _LONGEST_NEAR = 400
+_MOST_WRAPPED = 24
 _TEXT_SHARE = 0.7
 _FRAME = '  File "'
 _TRACEBACK = "Traceback (most recent call last)"
@@ -79,7 +80,7 @@ class _LogReader:
         whole = block.own_bytes == len(block.data)
         self._note_ends(block, cleaned)
         if hits:
-            segments = Segments(cleaned, clean(block.data, ()) if self._envelopes else cleaned)
+            segments = Segments(cleaned, block)
             for first, group in _by_piece(hits, segments):
                 if whole or segments.line(first) < own_lines or not own_lines:
                     self._consider(first, group, segments, block)
@@ -133,7 +134,7 @@ class _LogReader:
             line=LogLine(
                 file=self._log.said,
                 line=block.first_line + number,
-                offset_bytes=block.offset_bytes + _line_start(block.data, number),
+                offset_bytes=block.offset_bytes + block.starts[number],
                 text=_telling(reading.text, pattern),
             ),
             text=reading.text,
@@ -177,13 +178,14 @@ class _LogReader:
     def _source(self, block: Block, number: int) -> str | None:
         if not self._envelopes:
             return None
-        return source_in(self._shown(block, number))
+        for line in range(number, max(number - _MOST_WRAPPED, -1), -1):  # a wrapped line has its name at its beginning
+            if (name := source_in(self._shown(block, line))) is not None:
+                return name
+        return None
 
     def _shown(self, block: Block, number: int) -> bytes:
         """The line with what its collector put before it."""
-        start = _line_start(block.data, number)
-        end = block.data.find(b"\n", start)
-        return clean(block.data[start : end if end >= 0 else len(block.data)][:_LONGEST_NEAR], ())
+        return printable(block.lines[number][:_LONGEST_NEAR])
 
     def _order(self, piece: int) -> tuple[int, int, int]:
         place = self._piece + piece
@@ -211,14 +213,6 @@ def _by_piece(hits: Iterable[Hit], segments: Segments) -> Iterator[tuple[int, li
     yield from sorted(groups.items())
 
 
-def _line_start(data: bytes, number: int) -> int:
-    """The byte at which a line of the block starts; ``number`` counts from 0."""
-    start = 0
-    for _ in range(number):
-        start = data.index(b"\n", start) + 1
-    return start
-
-
 def _telling(text: str, pattern: Pattern) -> str:
     """The line, or the part of a long one that the pattern is about."""
     text = text.strip()
@@ -232,7 +226,7 @@ def _telling(text: str, pattern: Pattern) -> str:
 def _first_line(block: Block, cleaned: bytes, name: str) -> LogLine | None:
     for number, line in enumerate(cleaned[: 1 << 16].split(b"\n")):
         if line.strip():
-            offset = block.offset_bytes + _line_start(block.data, number)
+            offset = block.offset_bytes + block.starts[number]
             return _log_line(name, block.first_line + number, offset, line)
     return None
 
@@ -242,10 +236,8 @@ def _last_line(block: Block, cleaned: bytes, name: str) -> LogLine | None:
     if not tail:
         return None
     begin = tail.rfind(b"\n") + 1
-    number = cleaned.count(b"\n", 0, begin)
-    return _log_line(
-        name, block.first_line + number, block.offset_bytes + _line_start(block.data, number), tail[begin:]
-    )
+    offset = block.offset_bytes + block.data.rfind(b"\n", 0, len(block.data.rstrip())) + 1
+    return _log_line(name, block.first_line + cleaned.count(b"\n", 0, begin), offset, tail[begin:])
 
 
 def _log_line(name: str, number: int, offset: int, line: bytes) -> LogLine:
@@ -261,8 +253,8 @@ def _is_newest_first(shown: bytes, cleaned: bytes) -> bool:
     before: dict[str | None, float] = {}
     lines = [line[:200].decode("utf-8", "replace") for line in cleaned.split(b"\n")]
     for raw, text in zip(shown.split(b"\n"), lines, strict=False):
-        moment = clock_of(text)
-        moment = moment if moment is not None else clock_of(raw[:200].decode("utf-8", "replace"))
+        moment = clock_of(raw[:200].decode("utf-8", "replace"))  # the collector's clock comes first
+        moment = moment if moment is not None else clock_of(text)
         if moment is None:
             continue
         source = source_in(raw) if cleaned is not shown else None

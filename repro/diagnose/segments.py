@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from repro.diagnose.cleaning import squeezed
+from repro.diagnose.cleaning import printable, squeezed
 from repro.diagnose.prefixes import clock_of, without_lead
+from repro.diagnose.sources import Block
 
 _ENDS = re.compile(rb"[\n\r]")
 _NEAR = 60
@@ -23,12 +24,12 @@ _LONGEST_CHARACTERS = 1 << 14
 class Segments:
     """The pieces of a cleaned block. A piece that is longer than 16 KiB is cut for reading, but not for counting."""
 
-    def __init__(self, cleaned: bytes, as_shown: bytes) -> None:
-        """``as_shown`` are the same lines with what a collector put before them."""
+    def __init__(self, cleaned: bytes, block: Block) -> None:
+        """``block`` holds the same lines as the log has them."""
         self._raw = _ENDS.split(cleaned)
-        self._shown = as_shown
+        self._block = block
         self._texts: dict[int, str] = {}
-        self._lines_shown: list[bytes] = []
+        self._broken: dict[int, _Width | None] = {}
         self._ends = list(accumulate(len(squeezed(piece)) for piece in self._raw))
         newlines = (1 if end == b"\n" else 0 for end in _ENDS.findall(cleaned))
         self._lines = [0, *accumulate(newlines)]
@@ -82,8 +83,14 @@ class Segments:
 
     def _width(self, index: int) -> "_Width | None":
         """How the lines near a piece are wrapped; None if they are not."""
-        near = range(max(index - _NEAR, 0), min(index + _NEAR, len(self._raw)))
-        return self._wrapping(near, [len(self.text(n)) for n in near]) or self._wrapping(near, self._lengths_shown(near))
+        part = index // _NEAR
+        if part not in self._broken:
+            near = range(max((part - 1) * _NEAR, 0), min((part + 2) * _NEAR, len(self._raw)))
+            lengths = [len(self.text(number)) for number in near]
+            self._broken[part] = next(
+                (found for shown in (lengths, *self._lengths_shown(near)) if (found := self._wrapping(near, shown))), None
+            )
+        return self._broken[part]
 
     def _wrapping(self, near: range, lengths: list[int]) -> "_Width | None":
         widest = max(lengths, default=0)
@@ -93,11 +100,13 @@ class Segments:
         broken = [n for n in full if not _begins_anew(self.text(n + 1))]
         return frozenset(broken) if len(broken) >= max(_FULL_LINES, _SHARE_BROKEN * len(full)) else None
 
-    def _lengths_shown(self, near: range) -> list[int]:
-        if not self._lines_shown:
-            self._lines_shown.extend(self._shown.split(b"\n"))
-        lines = (self._lines_shown[self.line(n)] if self.line(n) < len(self._lines_shown) else b"" for n in near)
-        return [len(line.rstrip(b"\r").rsplit(b"\r", 1)[-1].decode("utf-8", "replace")) for line in lines]
+    def _lengths_shown(self, near: range) -> list[list[int]]:
+        """The lengths of the lines with what a collector put before them; and with colours, if whoever wrapped the
+        lines took those for text."""
+        shown = self._block.lines
+        lines = [shown[self.line(n)] if self.line(n) < len(shown) else b"" for n in near]
+        ends = [line.rstrip(b"\r").rsplit(b"\r", 1)[-1] for line in lines]
+        return [[len(printable(line).decode("utf-8", "replace")) for line in ends], [len(line) for line in ends]]
 
     def _unwrapped(self, index: int, broken: "_Width") -> "Reading":
         first = last = index

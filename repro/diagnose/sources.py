@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -30,7 +32,7 @@ class Log:
         return str(self.path) if self.name is None else self.name
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Block:
     """Part of a log: ``own_bytes`` of whole lines, and behind them the beginning of the next part, to look ahead.
 
@@ -42,6 +44,16 @@ class Block:
     own_bytes: int
     first_line: int
     offset_bytes: int
+
+    @cached_property
+    def lines(self) -> list[bytes]:
+        """The lines, without their ends."""
+        return self.data.split(b"\n")
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The byte of the block at which each line starts."""
+        return [0, *accumulate(len(line) + 1 for line in self.lines)]
 
 
 def blocks(log: Log) -> Iterator[Block]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from repro.diagnose.catalogue import Marker, catalogue
@@ -87,6 +87,7 @@ def timeline(observed: Sequence[Observed]) -> Timeline:
     for stream in sorted(streams, key=lambda stream: not stream.passages):  # without markers: as the others say
         placed += _walk(stream, launches)
     marked = any(launch.passages for launch in launches)
+    placed = [_with_kernel(item, placed, launches) for item in placed]
     return Timeline(placed=tuple(placed), launches=tuple(launches) or (Launch(),), engine=engine, marked=marked)
 
 
@@ -94,6 +95,31 @@ def _engine(passages: Iterable[Passage]) -> str | None:
     votes = Counter(passage.marker.engine for passage in passages if passage.marker.engine != "any")
     begun = votes.most_common(1)
     return begun[0][0] if begun else None
+
+
+def _with_kernel(item: Placed, placed: Sequence[Placed], launches: Sequence[Launch]) -> Placed:
+    """What the kernel says stands before, behind or within a server's log: it belongs to the launch that failed, and to
+    the phase in which that was."""
+    if item.event.pattern.kind not in OF_KERNEL or item.event.pattern.phase is not None:
+        return item
+    number = item.launch
+    if not launches[number].passages:
+        number = next((n for n, launch in enumerate(launches) if launch.failed and launch.passages), number)
+        number = number if launches[number].passages else len(launches) - 1
+    failed = (
+        other.phase
+        for other in placed
+        if other.launch == number and not other.stopping and _fails(other.event) and not _of_kernel(other.event)
+    )
+    return replace(item, launch=number, phase=next(failed, launches[number].phase_before_stop))
+
+
+def _fails(event: Event) -> bool:
+    return event.pattern.role in {"root", "symptom"} or "fatal" in event.pattern.tags
+
+
+def _of_kernel(event: Event) -> bool:
+    return event.pattern.kind in OF_KERNEL
 
 
 def _walk(stream: "_Stream", launches: list[Launch]) -> list[Placed]:
@@ -145,15 +171,15 @@ class _Walker:
             return None
         if not self._own and self._launches:  # a log without markers of its own: as far as the others came
             self._phase = self._launches[0].phase_before_stop
-        stopping = self._stopping and item.pattern.kind not in OF_KERNEL  # the kernel's log is written down afterwards
+        stopping = self._stopping and not _of_kernel(item)  # the kernel's log is written down afterwards
         marked = self._launch.phase_before_stop if self._stopping else self._phase
         phase = event_phase(item, marked)
         astray = bool(item.pattern.phases) and marked not in item.pattern.phases
         if stopping and item.pattern.phase is None and item.pattern.kind != "external_kill":
             phase = "shutdown"
-        failing = item.pattern.role in {"root", "symptom"} or "fatal" in item.pattern.tags
-        if failing and not stopping:
-            self._failed = self._launch.failed = True
+        if _fails(item) and not stopping:
+            self._failed = not _of_kernel(item) or self._failed
+            self._launch.failed = True
         return Placed(event=item, launch=self._number, phase=phase, stopping=stopping, astray=astray)
 
     def _pass(self, marker: Marker, passage: Passage) -> None:
