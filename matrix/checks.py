@@ -1,5 +1,7 @@
 """Which checks a step makes, how much it sends for each, and why one does not apply."""
 
+from dataclasses import replace
+
 from matrix.spec import Spec
 from repro.model import CheckName, CheckPlan, Coordinates, Depth, Role
 
@@ -7,11 +9,12 @@ _WITHOUT_REQUESTS_S = 60.0
 
 
 def plan_checks(
-    spec: Spec, coordinates: Coordinates, role: Role, depth: Depth, with_references: bool
+    spec: Spec, coordinates: Coordinates, role: Role, depth: Depth, with_references: bool, *, peer: bool = False
 ) -> tuple[CheckPlan, ...]:
-    """The checks of a step in the order in which they are made; those that this spec rules out say so."""
+    """The checks of a step in the order in which they are made; those that this spec rules out say so. ``peer``: the
+    engine's own load generator measures too."""
     load = spec.load
-    levels = spec.depths[depth].concurrency or load.concurrency
+    no_reference = None if with_references else "no reference arm was asked for"
     plans = [
         _plan(spec, "launch", prompts=0),
         _plan(
@@ -20,7 +23,7 @@ def plan_checks(
             prompts=load.count,
             concurrency=(1,),
             margins=role == "reference",
-            why_not=None if with_references else "no reference arm was asked for",
+            why_not=no_reference,
             always_sent=True,
         ),
         _plan(
@@ -29,12 +32,33 @@ def plan_checks(
             prompts=0,
             why_not="no speculation" if coordinates.shape == "none" else None,
         ),
-        _plan(spec, "throughput", prompts=load.count, concurrency=tuple(level for level in levels if level > 1)),
+        _throughput(spec, depth, peer=peer),
+        _under_load(spec, depth, no_reference),
         _plan(spec, "power", prompts=0, why_not=None if spec.hardware.gpu_count else "this machine has no GPU"),
     ]
     if "coding" in spec.checks:
         plans.append(_plan(spec, "coding", prompts=0))
     return tuple(plans)
+
+
+def _throughput(spec: Spec, depth: Depth, *, peer: bool) -> CheckPlan:
+    levels = spec.depths[depth].concurrency or spec.load.concurrency
+    plan = _plan(spec, "throughput", prompts=_round_prompts(spec), concurrency=levels)
+    if not peer or not plan.applicable:
+        return replace(plan, repeats=spec.load.repeats)
+    return replace(plan, repeats=spec.load.repeats, peer="sglang.bench_serving", limit_s=2 * plan.limit_s)
+
+
+def _under_load(spec: Spec, depth: Depth, no_reference: str | None) -> CheckPlan:
+    levels = spec.depths[depth].under_load or spec.load.under_load
+    why_not = no_reference if levels else "the spec names no concurrencies for it"
+    plan = _plan(spec, "load", prompts=_round_prompts(spec), concurrency=tuple(sorted(levels)), why_not=why_not)
+    limit_s = spec.limits.get("load", spec.limits["throughput"])
+    return replace(plan, cancel_every=spec.load.cancel_every, tie_margin=spec.load.tie_margin, limit_s=float(limit_s))
+
+
+def _round_prompts(spec: Spec) -> int:
+    return min(spec.load.round_prompts or spec.load.count, spec.load.count)
 
 
 def _plan(

@@ -204,6 +204,7 @@ def _plan_options(options: argparse.Namespace, spec: Spec) -> PlanOptions:
         references=not options.no_references,
         planted=tuple(parse_inject(text) for text in options.inject),
         failing=failing,
+        bench_serving=options.bench_serving,
     )
 
 
@@ -299,6 +300,11 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="CELLGLOB=FAULT[:N]",
         help="plant a fault (cpu and sim only): a test of the tool, marked as such everywhere",
+    )
+    parser.add_argument(
+        "--bench-serving",
+        action="store_true",
+        help="measure each level with SGLang's own load generator too, from the engine's environment",
     )
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results/")
 

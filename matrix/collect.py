@@ -8,9 +8,10 @@ from matrix.engines.proof import prove
 from matrix.evidence import Evidence, evidence_files, phase_timings
 from matrix.judge.acceptance import judge_acceptance
 from matrix.judge.launch import judge_launch
+from matrix.judge.load import judge_load
 from matrix.judge.lossless import judge_lossless, judge_reference
 from matrix.judge.power import judge_power
-from matrix.judge.reference import Reference
+from matrix.judge.reference import Reference, reference_from
 from matrix.judge.results import check_result
 from matrix.judge.throughput import judge_throughput
 from matrix.runtimes.protocol import Ended
@@ -258,7 +259,12 @@ def _check(
             if context.step.role == "reference"
             else judge_lossless(plan, lossless, throughput, context.reference)
         ),
-        "throughput": lambda: judge_throughput(plan, throughput, lossless, gpu_count=context.gpu_count),
+        "throughput": lambda: judge_throughput(plan, throughput, gpu_count=context.gpu_count, raw=evidence.text),
+        "load": lambda: judge_load(
+            plan,
+            rounds.get("load"),
+            reference_from(lossless) if context.step.role == "reference" else context.reference,
+        ),
     }
     if not plan.applicable and plan.check not in {"acceptance", "power"}:
         return check_result(plan.check, "not_applicable", "not_applicable", plan.reason or "not applicable")

@@ -11,7 +11,7 @@ from matrix.expand import SpecCell, expand, reference_cell
 from matrix.faults import PlantedFaults
 from matrix.promptset import load_prompts
 from matrix.selector import matcher
-from matrix.spec import Spec
+from matrix.spec import ForecastSpec, Spec
 from repro import canonical
 from repro.errors import NothingToRunError, SpecError
 from repro.model import (
@@ -35,6 +35,8 @@ from repro.model import (
 )
 
 _DEPTHS: tuple[Depth, ...] = ("screen", "rates", "full")
+PEER_LEVEL_S = 30.0
+"""What the engine's own load generator is expected to take for a level, most of it for its imports."""
 _PHASES: tuple[Phase, ...] = ("launch", "weights_load", "graph_capture", "warmup", "shutdown")
 
 
@@ -53,6 +55,7 @@ class PlanOptions:
     planted: tuple[PlantedRule, ...] = ()
     failing: frozenset[str] = frozenset()
     image: str | None = None
+    bench_serving: bool = False
 
 
 def list_cells(spec: Spec, engines: arguments.EngineChoice) -> CellList:
@@ -223,7 +226,9 @@ class _StepMaker:
         spec, coordinates = self.spec, entry.cell.coordinates
         launch = self.engines.resolve(spec, entry.cell)
         planted, fault_environment = self.faults.for_cell(entry.cell.id)
-        checks = plan_checks(spec, coordinates, role, self.options.depth, self.with_references)
+        checks = plan_checks(
+            spec, coordinates, role, self.options.depth, self.with_references, peer=self.options.bench_serving
+        )
         return PlanStep(
             cell=entry.cell.id,
             coordinates=coordinates,
@@ -248,8 +253,18 @@ def _forecast_s(spec: Spec, checks: Sequence[CheckPlan]) -> float:
         if check.prompts:
             rounds = 1 if check.check == "lossless" else 0
             total += expected.round_s * (rounds + check.margins)
-            total += expected.level_s * (len(check.concurrency) if check.check == "throughput" else 0)
+            total += len(check.concurrency) * _level_s(expected, check)
     return total
+
+
+def _level_s(expected: ForecastSpec, check: CheckPlan) -> float:
+    """One level of the check; a warm-up round sends about half as much as one that counts."""
+    if check.check == "load":
+        return expected.load_s or expected.level_s
+    if check.check != "throughput":
+        return 0.0
+    rounds = check.repeats.at_least + check.repeats.warm_up / 2 if check.repeats else 1.0
+    return expected.level_s * rounds + (PEER_LEVEL_S if check.peer else 0.0)
 
 
 def _within(steps: list[PlanStep], hours: float | None) -> tuple[list[PlanStep], list[Skip]]:
@@ -307,7 +322,9 @@ def _nothing(spec: Spec, options: PlanOptions, entries: Sequence[SpecCell], skip
 def _load_shape(spec: Spec, depth: Depth) -> str:
     levels = spec.depths[depth].concurrency or spec.load.concurrency
     ladder = ",".join(str(level) for level in levels)
-    return f"{spec.load.count} prompts x {spec.load.max_new_tokens} tokens, greedy, concurrency {ladder}"
+    shape = f"{spec.load.count} prompts x {spec.load.max_new_tokens} tokens, greedy, concurrency {ladder}"
+    rounds = spec.load.round_prompts
+    return shape if rounds is None else f"{shape}, rounds of {rounds} prompts"
 
 
 def _digest(prompts: tuple[Prompt, ...]) -> str:

@@ -18,7 +18,7 @@ from matrix.cell import Defaults
 from matrix.promptset import payload_dir
 from matrix.tiers import tier_document
 from repro.errors import SpecError
-from repro.model import Depth, Graph, Nvls, Tier
+from repro.model import Depth, Graph, Nvls, Repeats, Tier
 
 OptionValue = str | int | float | bool | list[str | int]
 
@@ -111,18 +111,26 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Load:
+    """``round_prompts`` of the prompts make a round of `throughput` and a level of `load`; None: all. Without
+    ``repeats`` each level is measured once; without ``under_load`` there is no check `load`."""
+
     prompts: str
     count: int
     max_new_tokens: int
     concurrency: tuple[int, ...]
     tie_margin: float
     method_version: int
+    round_prompts: int | None = None
+    repeats: Repeats | None = None
+    under_load: tuple[int, ...] = ()
+    cancel_every: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DepthLoad:
     launches: int
     concurrency: tuple[int, ...] | None = None
+    under_load: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,6 +139,7 @@ class ForecastSpec:
     stop_s: float
     round_s: float
     level_s: float
+    load_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

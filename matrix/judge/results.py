@@ -1,6 +1,7 @@
 """How judges word what they found: the records of a check's result, filled in."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 from repro.model import CheckName, CheckResult, CheckState, Difference, Measurement
 
@@ -12,18 +13,21 @@ def measured(
     *,
     at: Mapping[str, int] | None = None,
     n: int | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    basis: Literal["measured", "stated"] = "measured",
     reason: str | None = None,
 ) -> Measurement:
-    """A number of our own. ``reason`` is needed exactly when ``value`` is None."""
+    """A number of our own, or one that another program states. ``reason`` is needed exactly when ``value`` is None."""
     return Measurement(
         name=name,
         at=dict(at or {}),
         value=value,
-        low=None,
-        high=None,
+        low=low,
+        high=high,
         unit=unit,
         n=n,
-        basis="measured",
+        basis=basis,
         reason=reason,
     )
 

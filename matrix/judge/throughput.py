@@ -1,74 +1,115 @@
-"""`throughput`: output tokens a second at each concurrency, counted from ids.
+"""`throughput`: output tokens a second and what lies behind them, at each concurrency, over rounds.
 
-The first rung, concurrency 1, is the plain pass of the `lossless` requests; the others are requests of its own. Whether
-a number may be compared is decided later: only cells whose content is right have comparable numbers.
+A number is the mean over the rounds of a level, with the 95 % t-interval of that mean; what each number is within a
+round stands in `matrix.judge.rounds`. Whether it may be compared is decided later: only cells whose content is right
+have comparable numbers.
 """
 
-from collections.abc import Sequence
-from statistics import median
+from collections.abc import Callable, Sequence
 
-from matrix.judge.reference import plain_requests
+from matrix.judge.peer import Raw, peer_numbers
 from matrix.judge.results import check_result, measured
-from repro.model import CheckEvidence, CheckPlan, CheckResult, Measurement, RequestRecord
+from matrix.judge.rounds import Round, middle, p99, rounds_of, why_withheld
+from repro.intervals import mean_interval
+from repro.model import CheckEvidence, CheckPlan, CheckResult, Measurement
+
+Number = tuple[str, str, int, Callable[[Round], float | None]]
+_NUMBERS: tuple[Number, ...] = (
+    ("output_rate_steady", "tok/s", 2, Round.steady_rate),
+    ("ttft_median", "ms", 2, lambda r: middle(r.first_tokens_ms())),
+    ("ttft_p99", "ms", 2, lambda r: p99(r.first_tokens_ms())),
+    ("itl_median", "ms", 3, lambda r: middle(r.gaps_ms())),
+    ("itl_p99", "ms", 3, lambda r: p99(r.gaps_ms())),
+    ("step_time", "ms", 3, Round.step_ms),
+    ("steps_per_request", "count", 2, Round.steps_per_request),
+)
+"""Name, unit, decimals, and how it is taken from a round; None where the round has no such number."""
 
 
 def judge_throughput(
-    plan: CheckPlan, evidence: CheckEvidence | None, solo: CheckEvidence | None, *, gpu_count: int
+    plan: CheckPlan, evidence: CheckEvidence | None, *, gpu_count: int, raw: Raw = lambda _: None
 ) -> CheckResult:
-    """`pass`: every rung was measured, and ids agree with the engine's own count of tokens.
+    """`pass`: every level was measured, and ids, usage and the server's counters agree in every round.
 
-    A rung with failed requests, or with counts that disagree, has no number but a reason, and leaves the check
-    `inconclusive`.
+    A level with failed requests, or with counts that disagree, has no number but a reason, and leaves the check
+    `inconclusive`. A round that the check's limit cut off is dropped. ``raw`` gives the text of a file of evidence.
     """
-    requests = [*(plain_requests(solo) if solo else ()), *(evidence.requests if evidence else ())]
-    if not requests:
+    if evidence is None or not evidence.requests:
         return check_result("throughput", "not_run", "no_evidence", "no request of this check was sent")
-    levels = sorted({1, *plan.concurrency})
     measurements: list[Measurement] = []
     withheld: list[str] = []
-    for level in levels:
-        rung = [request for request in requests if request.concurrency == level]
-        numbers, reason = _rung(level, rung, gpu_count)
-        measurements += numbers
-        if reason:
+    remarks: list[str] = []
+    for level in sorted(plan.concurrency):
+        rounds, reason = _usable(evidence, level)
+        if reason is None:
+            numbers = _level(level, rounds, gpu_count)
+            remarks += _remarks(plan, numbers[0])
+        else:
+            at = {"concurrency": level}
+            numbers = [measured("output_rate", None, "tok/s", at=at, n=len(rounds), reason=reason)]
             withheld.append(f"concurrency {level}: {reason}")
+        measurements += [*numbers, *_failed(evidence, level)]
+    if plan.peer is not None:
+        measurements += peer_numbers(plan.concurrency, raw)
     if withheld:
         told = "numbers withheld: " + "; ".join(withheld)
         return check_result("throughput", "inconclusive", "withheld", told, measurements=tuple(measurements))
     rates = ", ".join(f"{m.value:.0f} tok/s at {m.at['concurrency']}" for m in measurements if m.name == "output_rate")
-    return check_result("throughput", "pass", None, rates, measurements=tuple(measurements))
+    return check_result("throughput", "pass", None, "; ".join([rates, *remarks]), measurements=tuple(measurements))
 
 
-def _rung(level: int, rung: Sequence[RequestRecord], gpu_count: int) -> tuple[list[Measurement], str | None]:
+def _usable(evidence: CheckEvidence, level: int) -> tuple[list[Round], str | None]:
+    """The whole rounds of a level, and why they give no number."""
+    begun = rounds_of(evidence.requests, evidence.counts, level)
+    cut_off = evidence.stopped_because
+    whole = [r for r in begun if cut_off is None or all(request.error != cut_off for request in r.requests)]
+    if not whole:
+        return [], "cut_off" if begun else "not_measured"
+    return whole, next((why for r in whole if (why := why_withheld(r)) is not None), None)
+
+
+def _level(level: int, rounds: Sequence[Round], gpu_count: int) -> list[Measurement]:
     at = {"concurrency": level}
-    reason = _why_withheld(rung)
-    if reason is not None:
-        return [measured("output_rate", None, "tok/s", at=at, n=len(rung), reason=reason)], reason
-    tokens = sum(len(request.output_ids) for request in rung)
-    duration_s = max(request.ended_s for request in rung) - min(request.begun_s for request in rung)
-    rate = tokens / duration_s
+    rates = [rate for r in rounds if (rate := r.rate()) is not None]
     numbers = [
-        measured("output_rate", round(rate, 2), "tok/s", at=at, n=len(rung)),
-        measured("output_rate_per_user", round(rate / level, 2), "tok/s", at=at, n=len(rung)),
+        over_rounds("output_rate", rates, "tok/s", at=at),
+        over_rounds("output_rate_per_user", [rate / level for rate in rates], "tok/s", at=at),
     ]
     if gpu_count:
-        numbers.append(measured("output_rate_per_gpu", round(rate / gpu_count, 2), "tok/s", at=at, n=len(rung)))
-    firsts = [r.first_token_s - r.begun_s for r in rung if r.first_token_s is not None]
-    if firsts:
-        numbers.append(measured("ttft_median", round(1000 * median(firsts), 2), "ms", at=at, n=len(firsts)))
-    steps = sum(request.verify_calls or 0 for request in rung)
-    if level == 1 and steps:
-        numbers.append(measured("step_time", round(1000 * duration_s / steps, 3), "ms", at=at, n=steps))
-    return numbers, None
+        numbers.append(over_rounds("output_rate_per_gpu", [rate / gpu_count for rate in rates], "tok/s", at=at))
+    for name, unit, digits, take in _NUMBERS:
+        values = [value for r in rounds if (value := take(r)) is not None]
+        if len(values) == len(rounds):
+            numbers.append(over_rounds(name, values, unit, at=at, digits=digits))
+    return numbers
 
 
-def _why_withheld(rung: Sequence[RequestRecord]) -> str | None:
-    if not rung:
-        return "not_measured"
-    if any(request.error is not None or not request.output_ids for request in rung):
-        return "requests_failed"
-    if any(r.usage_tokens is not None and r.usage_tokens != len(r.output_ids) for r in rung):
-        return "token_counts_disagree"
-    if max(request.ended_s for request in rung) <= min(request.begun_s for request in rung):
-        return "clock_did_not_advance"
-    return None
+def over_rounds(name: str, values: Sequence[float], unit: str, *, at: dict[str, int], digits: int = 2) -> Measurement:
+    """The mean over rounds with its 95 % t-interval; without one if there was a single round."""
+    mean, low, high = mean_interval(values)
+    return measured(
+        name,
+        round(mean, digits),
+        unit,
+        at=at,
+        n=len(values),
+        low=None if low is None else round(low, digits),
+        high=None if high is None else round(high, digits),
+    )
+
+
+def _failed(evidence: CheckEvidence, level: int) -> list[Measurement]:
+    """How many requests of a level failed, if any did: they are in no other number."""
+    of_level = [request for request in evidence.requests if request.concurrency == level]
+    failed = sum(request.error is not None for request in of_level)
+    return [measured("requests_failed", failed, "count", at={"concurrency": level}, n=len(of_level))] if failed else []
+
+
+def _remarks(plan: CheckPlan, rate: Measurement) -> list[str]:
+    """That a rate is known less well than was asked for."""
+    if plan.repeats is None or rate.high is None or not rate.value:
+        return []
+    half = (rate.high - rate.value) / rate.value
+    if half <= plan.repeats.relative * 1.001:
+        return []
+    return [f"at concurrency {rate.at['concurrency']} known to ±{100 * half:.0f} % after {rate.n} rounds"]

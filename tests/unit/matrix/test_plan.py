@@ -14,7 +14,7 @@ from matrix.plan import PlanOptions, list_cells, make_plan
 from matrix.spec import Spec, built_in_specs, load_spec, parse_spec
 from repro import codec
 from repro.errors import NothingToRunError, SpecError
-from repro.model import CellList, Plan, PlanStep, PlantedRule
+from repro.model import CellList, CheckPlan, Plan, PlanStep, PlantedRule
 
 
 def planned(target: str | Spec, engines: EngineChoice | None = None, **options: Any) -> Plan:
@@ -217,9 +217,33 @@ def test_launches_replace_the_depths() -> None:
 
 def test_depth_full_climbs_the_whole_ladder() -> None:
     throughput = next(c for c in planned("b300", depth="full").steps[1].checks if c.check == "throughput")
-    assert throughput.concurrency == (2, 4, 8, 16, 32, 64, 96, 128)
+    assert throughput.concurrency == (1, 2, 4, 8, 16, 32, 64, 96, 128)
     screen = next(c for c in planned("b300").steps[1].checks if c.check == "throughput")
-    assert screen.concurrency == (32, 128)
+    assert screen.concurrency == (1, 32, 128)
+
+
+def test_load_takes_fewer_concurrencies_on_a_screen_and_none_where_the_spec_names_none() -> None:
+    def load(plan: Plan) -> CheckPlan:
+        return next(check for check in plan.steps[1].checks if check.check == "load")
+
+    screen, full = load(planned("b300")), load(planned("b300", depth="full"))
+    assert (screen.concurrency, full.concurrency) == ((3, 33, 100), (3, 7, 13, 33, 65, 100))
+    assert screen.cancel_every == 5
+    assert screen.limit_s == 600
+    without = load(planned(changed("sim", "under_load = [3, 5]\n", "")))
+    assert (without.applicable, without.prompts, without.reason) == (False, 0, "the spec names no concurrencies for it")
+    alone = load(planned("sim", references=False))
+    assert (alone.prompts, alone.reason) == (0, "no reference arm was asked for")
+
+
+def test_the_peer_measures_beside_throughput_alone_and_costs_time() -> None:
+    plain, both = planned("cpu"), planned("cpu", bench_serving=True)
+    peers = {check.check: check.peer for check in both.steps[1].checks if check.peer}
+    assert peers == {"throughput": "sglang.bench_serving"}
+    assert not [check for step in plain.steps for check in step.checks if check.peer]
+    assert both.forecast.hours > plain.forecast.hours
+    limits = [next(c.limit_s for c in p.steps[1].checks if c.check == "throughput") for p in (plain, both)]
+    assert limits[1] == 2 * limits[0]
 
 
 # --- hours ------------------------------------------------------------------------------------------------------------

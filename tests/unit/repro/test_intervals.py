@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from repro.intervals import upper_bound, wilson
+from repro.intervals import mean_interval, upper_bound, wilson
 
 launches = st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -62,3 +62,20 @@ def test_the_bound_lies_above_the_share_and_falls_with_more_launches(case: tuple
     k, n = case
     assert k / n <= upper_bound(k, n) <= 1.0
     assert upper_bound(k, n + 1) <= upper_bound(k, n) + 1e-9
+
+
+@pytest.mark.parametrize("n", [*range(2, 32), 60])
+def test_the_interval_of_a_mean_is_students(n: int) -> None:
+    values = [float(k * k % 7) for k in range(n)]
+    mean, low, high = mean_interval(values)
+    assert low is not None
+    assert high is not None
+    error = stats.tstd(values) / n**0.5
+    half = stats.t.ppf(0.975, n - 1) * error
+    assert mean == pytest.approx(sum(values) / n)
+    assert (mean - low, high - mean) == (pytest.approx(high - mean), pytest.approx(half, rel=3e-5 if n < 32 else 0.042))
+    assert high - mean >= half * (1 - 3e-5)
+
+
+def test_a_single_value_has_no_interval() -> None:
+    assert mean_interval([3.0]) == (3.0, None, None)

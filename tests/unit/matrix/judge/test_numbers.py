@@ -1,4 +1,4 @@
-"""`launch`, `acceptance`, `throughput` and `power`: each state, and the numbers behind it."""
+"""`launch`, `acceptance` and `power`: each state, and the numbers behind it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,6 @@ import pytest
 from matrix.judge.acceptance import judge_acceptance
 from matrix.judge.launch import judge_launch
 from matrix.judge.power import judge_power
-from matrix.judge.throughput import judge_throughput
 from repro.model import CheckResult, PhaseTiming, PowerEvidence, PowerSample
 
 Make = Callable[..., Any]
@@ -110,68 +109,6 @@ def test_acceptance_without_evidence_or_speculation(evidence: Make, check_plan: 
         assert judge_acceptance(check_plan("acceptance"), nothing).state == "not_run"
     result = judge_acceptance(check_plan("acceptance", shape="none"), None)
     assert (result.state, result.detail) == ("not_applicable", "no speculation")
-
-
-# --- throughput -------------------------------------------------------------------------------------------------------
-
-
-def rungs(answer: Make, **changes: Any) -> list[Any]:
-    """Concurrency 32 and 128 of the b300 ladder: 4 tokens in 2 seconds each."""
-    return [answer(concurrency=level, **changes) for level in (32, 128)]
-
-
-def test_rates_are_counted_from_ids(answer: Make, evidence: Make, check_plan: Make) -> None:
-    solo = evidence("lossless", answer(begun_s=1.0, ended_s=3.0), answer(begun_s=3.0, ended_s=5.0, first_token_s=3.1))
-    load = evidence("throughput", *rungs(answer))
-    result = judge_throughput(check_plan("throughput"), load, solo, gpu_count=8)
-    found = numbers(result)
-    assert result.state == "pass"
-    assert result.detail == "2 tok/s at 1, 2 tok/s at 32, 2 tok/s at 128"
-    assert found["output_rate", 1] == 2.0
-    assert found["output_rate_per_user", 32] == 0.06
-    assert found["output_rate_per_gpu", 128] == 0.25
-    assert found["ttft_median", 1] == 300.0
-    assert found["step_time", 1] == 2000.0
-    assert ("step_time", 32) not in found
-
-
-def test_the_pass_with_log_probabilities_is_no_measurement(answer: Make, evidence: Make, check_plan: Make) -> None:
-    solo = evidence("lossless", answer(), answer(margins=(1.0,), ended_s=1000.0))
-    result = judge_throughput(check_plan("throughput"), evidence("throughput", *rungs(answer)), solo, gpu_count=0)
-    assert numbers(result)["output_rate", 1] == 2.0
-    assert ("output_rate_per_gpu", 1) not in numbers(result)
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"error": "HTTP 500"}, "requests_failed"),
-        ({"ids": ()}, "requests_failed"),
-        ({"usage_tokens": 5}, "token_counts_disagree"),
-        ({"ended_s": 1.0}, "clock_did_not_advance"),
-    ],
-)
-def test_a_rung_that_cannot_be_trusted_has_no_number_but_a_reason(
-    answer: Make, evidence: Make, check_plan: Make, changes: dict[str, Any], reason: str
-) -> None:
-    load = evidence("throughput", answer(concurrency=32), answer(concurrency=128, **changes))
-    result = judge_throughput(check_plan("throughput"), load, evidence("lossless", answer()), gpu_count=8)
-    assert (result.state, result.reason) == ("inconclusive", "withheld")
-    assert result.detail == f"numbers withheld: concurrency 128: {reason}"
-    withheld = [m for m in result.measurements if m.value is None]
-    assert [(m.name, m.at, m.reason) for m in withheld] == [("output_rate", {"concurrency": 128}, reason)]
-    assert numbers(result)["output_rate", 32] == 2.0
-
-
-def test_a_rung_that_was_not_reached_is_withheld(answer: Make, evidence: Make, check_plan: Make) -> None:
-    load = evidence("throughput", answer(concurrency=32), complete=False)
-    result = judge_throughput(check_plan("throughput"), load, evidence("lossless", answer()), gpu_count=8)
-    assert "concurrency 128: not_measured" in result.detail
-
-
-def test_throughput_without_evidence(check_plan: Make) -> None:
-    result = judge_throughput(check_plan("throughput"), None, None, gpu_count=8)
-    assert (result.state, result.reason) == ("not_run", "no_evidence")
 
 
 # --- power ------------------------------------------------------------------------------------------------------------
