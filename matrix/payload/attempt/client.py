@@ -58,7 +58,7 @@ class Request:
 class Client:
     """Talks to the server at `url`. `now_s` gives the seconds since the attempt began.
 
-    `progress_s` is when the server last sent a piece of any answer to `/generate`: what tells slow from hung.
+    `progress_s` is when the server last sent a piece of any answer: what tells slow from hung.
     """
 
     def __init__(self, url: str, now_s: Callable[[], float]) -> None:
@@ -133,8 +133,20 @@ class Client:
         """
         request.asked_tokens = max_new_tokens
         reply = Reply(None if prompt.input_ids is None else len(prompt.input_ids), margins=margins)
+        question = _question(prompt, max_new_tokens, margins=margins)
         try:
-            await self._exchange(request, reply, _question(prompt, max_new_tokens, margins=margins), progress)
+            return await self.ask(request, "/generate", question, reply, progress)
+        finally:
+            if reply.token_times and not margins:
+                request.first_token_s = reply.token_times[0][0]
+                request.token_times = tuple(reply.token_times)
+
+    async def ask(
+        self, request: Request, path: str, question: dict[str, Any], reply: Reply, progress: Progress | None = None
+    ) -> bool:
+        """Posts the question and lets the reply take what comes, as `generate` does, for any endpoint."""
+        try:
+            await self._exchange(request, path, question, reply, progress)
             if not request.cancelled:
                 reply.close()
             return True
@@ -144,15 +156,12 @@ class Client:
         finally:
             reply.settle()
             request.take(reply)
-            if reply.token_times and not margins:
-                request.first_token_s = reply.token_times[0][0]
-                request.token_times = tuple(reply.token_times)
             request.ended_s = self._now_s()
 
     async def _exchange(
-        self, request: Request, reply: Reply, question: dict[str, Any], progress: Progress | None
+        self, request: Request, path: str, question: dict[str, Any], reply: Reply, progress: Progress | None
     ) -> None:
-        async with self._session.post(self._url + "/generate", json=question, trace_request_ctx=request) as response:
+        async with self._session.post(self._url + path, json=question, trace_request_ctx=request) as response:
             request.status = response.status
             if response.status != 200:
                 body = await _body(response)
