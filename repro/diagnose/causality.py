@@ -132,7 +132,12 @@ def _from_outside(item: Placed, case: Case) -> bool:
         return False
     if ORDER[item.phase] < ORDER["serving"] or not case.launch.stopped_in(item.event):
         return True
-    return case.status in _ASKED  # a stop in good order is the end of it only if the status says so
+    torn = any(
+        "engine-dead" in other.event.pattern.tags or "fatal" in other.event.pattern.tags
+        for other in case.placed
+        if other.event.source == item.event.source and other.event.order > item.event.order
+    )
+    return torn or case.status in _ASKED  # a stop in good order is the end of it only if the status says so
 
 
 def _survived(item: Placed, case: Case) -> bool:

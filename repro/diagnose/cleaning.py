@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from repro.diagnose.envelopes import Strip
+from repro.diagnose.envelopes import Envelope
 
 _ESCAPES = re.compile(rb"\x1b\[[0-9;:?<=>]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|\x1b[=>78]")
 _WRAPPED_ESCAPES = re.compile(rb"\x1b(?:\n\[[0-9;]{0,12}|\[[0-9;]{0,12}\n[0-9;]{0,12})[mKGHJ]")
@@ -13,14 +13,14 @@ _BLANKS = b" \t\n\r"
 _CONTROL_MARKS = tuple(bytes((mark,)) for mark in _CONTROLS)
 
 
-def clean(data: bytes, envelopes: Sequence[Strip]) -> bytes:
+def clean(data: bytes, envelopes: Sequence[Envelope]) -> bytes:
     """The lines without envelopes, colours, NULs and other control codes; as many newlines as before.
 
     A carriage return begins a piece of a line of its own, as bars of progress have it; at the end of a line it goes.
     """
     data = printable(data)
-    for strip in envelopes:
-        data = printable(strip(data))
+    for envelope in envelopes:
+        data = printable(envelope.strip(data))
     return data.replace(b"\r\n", b"\n") if b"\r" in data else data
 
 

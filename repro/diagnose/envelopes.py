@@ -6,76 +6,90 @@ compose`, journald and syslog, `srun --label`, `mpirun --tag-output` and the JSO
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-Strip = Callable[[bytes], bytes]
 
 _STAMP = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)"
 _LEVELS = rb"(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL)\b"
-_TAGS = (
+_UNIT = rb"(?!%s)(?P<name>[\w.:-]+ [^\s:\[\]]{1,99})(?:\[\d+\])?: " % _LEVELS
+_NAMED = (
     rb"^%s (?:stdout|stderr) [FP] " % _STAMP,
-    rb"^\[pod/[^\]\n]{1,300}\] ",
-    rb"^[A-Za-z0-9][\w.-]{0,99}\s*\| ",
-    rb"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? [\w.:-]+ [^\s:\[\]]{1,99}(?:\[\d+\])?: ",
-    rb"^%s (?!%s)[\w.-]+ [^\s:\[\]]{1,99}(?:\[\d+\])?: " % (_STAMP, _LEVELS),
-    rb"^%s " % _STAMP,
-    rb"^%s\t(?:stdout|stderr)?\t?" % _STAMP,
+    rb"^\[pod/(?P<name>[^\]\n]{1,300})\] ",
+    rb"^(?P<name>[A-Za-z0-9][\w.-]{0,99}?)\s*\| ",
+    rb"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? " + _UNIT,
+    rb"^%s %s" % (_STAMP, _UNIT),
 )
-_PREFIXES = tuple(re.compile(tag, re.MULTILINE) for tag in _TAGS)
+_UNNAMED = (rb"^%s " % _STAMP, rb"^%s\t(?:stdout|stderr)?\t?" % _STAMP)
 _MESSAGE_FIELDS = ("log", "message", "MESSAGE", "msg", "textPayload", "line", "@message", "body")
 _NESTED_FIELDS = ("jsonPayload", "data", "fields", "attributes")
-_DATE = rb"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|%s)" % _STAMP
-_NAMES = re.compile(
-    rb"(?:^|(?<= ))(?:\[pod/(?P<pod>[^\]\n]{1,300})\] |(?P<service>[A-Za-z0-9][\w.-]{0,99}?)\s*\| "
-    rb"|%s (?!%s)(?P<unit>[\w.:-]+ [^\s:\[\]]{1,99})(?:\[\d+\])?: )" % (_DATE, _LEVELS)
-)
 _NAME_FIELDS = ("pod", "pod_name", "container_name", "CONTAINER_NAME", "_SYSTEMD_UNIT", "hostname", "_HOSTNAME")
 _NAMED_PARTS = ("kubernetes", "resource", "labels", "k8s")
 _SHARE = 0.5
 _SHARE_OF_NAMED = 0.2
-_NAMED = 5
 _SAMPLE_LINES = 400
 _DEEPEST = 3
 
 
-def find_envelopes(sample: bytes) -> tuple[Strip, ...]:
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What one collector puts around lines: how it is taken off, and the name that it gives to the source of a line."""
+
+    strip: Callable[[bytes], bytes]
+    name: Callable[[bytes], str | None]
+
+
+def find_envelopes(sample: bytes) -> tuple[Envelope, ...]:
     """The envelopes around the lines of a log, outermost first, from its first lines; empty if there are none."""
-    found: list[Strip] = []
+    found: list[Envelope] = []
     lines = b"\n".join(sample.split(b"\n")[:_SAMPLE_LINES])
     for _ in range(_DEEPEST):
-        strip = _outermost(lines)
-        if strip is None:
+        envelope = _outermost(lines)
+        if envelope is None:
             break
-        found.append(strip)
-        lines = strip(lines)
+        found.append(envelope)
+        lines = envelope.strip(lines)
     return tuple(found)
 
 
-def _outermost(lines: bytes) -> Strip | None:
+def source_in(line: bytes, envelopes: Sequence[Envelope]) -> str | None:
+    """The name that a collector gave to where a line comes from: a pod, a service, a unit of a host; None without."""
+    for envelope in envelopes:
+        if (name := envelope.name(line)) is not None:
+            return name
+        line = envelope.strip(line)
+    return None
+
+
+def _outermost(lines: bytes) -> Envelope | None:
     whole = [line for line in lines.split(b"\n") if line.strip()]
     if not whole:
         return None
     if sum(1 for line in whole if _message(line) is not None) >= _SHARE * len(whole):
-        return _from_json
-    for number, prefix in enumerate(_PREFIXES):
-        # A terminal that wraps leaves the prefix to the first part of each line.
-        share = _SHARE_OF_NAMED if number < _NAMED else _SHARE
-        if len(prefix.findall(lines)) >= max(share * len(whole), 2):
-            return lambda data, prefix=prefix: prefix.sub(b"", data)  # type: ignore[misc]
+        return Envelope(_from_json, _name_in_json)
+    # A terminal that wraps leaves the prefix to the first part of each line.
+    for tags, share in ((_NAMED, _SHARE_OF_NAMED), (_UNNAMED, _SHARE)):
+        for tag in tags:
+            prefix = re.compile(tag, re.MULTILINE)
+            if sum(1 for _ in prefix.finditer(lines)) >= max(share * len(whole), 2):
+                return _of_prefix(prefix)
     return None
 
 
-def source_in(line: bytes) -> str | None:
-    """The name that a collector gave to the source of a line: a pod, a service, a unit of a host; None if it has none."""
-    if line.lstrip().startswith(b"{"):
-        try:
-            return _name(json.loads(line))
-        except (ValueError, RecursionError):
-            return None
-    found = _NAMES.search(line[:400])
-    name = found and (found["pod"] or found["service"] or found["unit"])
-    return name.decode("utf-8", "replace") if name else None
+def _of_prefix(prefix: "re.Pattern[bytes]") -> Envelope:
+    def name(line: bytes) -> str | None:
+        found = prefix.match(line)
+        said = found.groupdict().get("name") if found else None
+        return said.decode("utf-8", "replace") if said else None
+
+    return Envelope(lambda data: prefix.sub(b"", data), name)
+
+
+def _name_in_json(line: bytes) -> str | None:
+    try:
+        return _name(json.loads(line))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _name(record: Any) -> str | None:

@@ -1,11 +1,11 @@
 """Log file -> what it holds, in one pass and in constant memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from repro.diagnose.catalogue import Marker, Pattern
 from repro.diagnose.cleaning import clean, printable, squeezed
-from repro.diagnose.envelopes import Strip, find_envelopes, source_in
+from repro.diagnose.envelopes import Envelope, find_envelopes, source_in
 from repro.diagnose.events import Event, Observed, Passage
 from repro.diagnose.gauges import GAUGE, GaugeReader
 from repro.diagnose.matcher import SUSPICIOUS, Hit, Matcher, matcher
@@ -36,7 +36,7 @@ class _LogReader:
         self._log = log
         self._index = index
         self._matcher: Matcher = matcher()
-        self._envelopes: tuple[Strip, ...] = ()
+        self._envelopes: tuple[Envelope, ...] = ()
         self._newest_first = False
         self._tally = Tally()
         self._gauges = GaugeReader()
@@ -69,7 +69,7 @@ class _LogReader:
     def _look_at_head(self, data: bytes) -> None:
         head = data[: 1 << 18]
         self._envelopes = find_envelopes(clean(head, ()))
-        self._newest_first = _is_newest_first(clean(head, ()), clean(head, self._envelopes))
+        self._newest_first = _is_newest_first(clean(head, ()), clean(head, self._envelopes), self._envelopes)
 
     def _take(self, block: Block) -> None:
         cleaned = clean(block.data, self._envelopes)
@@ -179,7 +179,7 @@ class _LogReader:
         if not self._envelopes:
             return None
         for line in range(number, max(number - _MOST_WRAPPED, -1), -1):  # a wrapped line has its name at its beginning
-            if (name := source_in(self._shown(block, line))) is not None:
+            if (name := source_in(self._shown(block, line), self._envelopes)) is not None:
                 return name
         return None
 
@@ -247,7 +247,7 @@ def _log_line(name: str, number: int, offset: int, line: bytes) -> LogLine:
     )
 
 
-def _is_newest_first(shown: bytes, cleaned: bytes) -> bool:
+def _is_newest_first(shown: bytes, cleaned: bytes, envelopes: Sequence[Envelope]) -> bool:
     """True if the clocks of the lines run backwards, or tracebacks stand on their heads."""
     ups = downs = 0
     before: dict[str | None, float] = {}
@@ -257,7 +257,7 @@ def _is_newest_first(shown: bytes, cleaned: bytes) -> bool:
         moment = moment if moment is not None else clock_of(text)
         if moment is None:
             continue
-        source = source_in(raw) if cleaned is not shown else None
+        source = source_in(raw, envelopes)
         previous = before.get(source, moment)
         ups += moment > previous
         downs += moment < previous

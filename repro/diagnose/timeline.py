@@ -139,7 +139,7 @@ class _Stream:
 
 
 def _streams(log: Observed) -> list[_Stream]:
-    names = dict.fromkeys(item.source for item in (*log.passages, *log.events))
+    names = dict.fromkeys([*(p.source for p in log.passages), *(e.source for e in log.events)])
     return [
         _Stream(
             events=tuple(event for event in log.events if event.source == name),
