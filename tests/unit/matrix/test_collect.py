@@ -99,6 +99,7 @@ class Attempt:
             "stopped_because": None,
             "requests": list(requests),
             "server_accept_length": 3.4,
+            "counts": counts(requests) if name == "throughput" else [],
             **changes,
         }
         (self.evidence / "checks" / f"{name}.json").write_text(json.dumps(document))
@@ -108,13 +109,33 @@ class Attempt:
         """A whole life that went well, with its answers."""
         self.began("launch", "weights_load", "graph_capture", "warmup", "serving").stopped()
         self.check("lossless", *(answer(prompt) for prompt in ("p1", "p2")))
-        return self.check("throughput", *(answer("p1", concurrency=4, begun_s=2.0) for _ in range(8)))
+        self.check("load", *(answer("p1", concurrency=level, begun_s=2.0) for level in (3, 5) for _ in range(8)))
+        alone = [answer(prompt, begun_s=1.0) for prompt in ("p1", "p2")]
+        return self.check("throughput", *alone, *(answer("p1", concurrency=4, begun_s=2.0) for _ in range(8)))
+
+
+def counts(requests: tuple[dict[str, Any], ...]) -> list[dict[str, int]]:
+    """What the server's counters gained, by the answers that it gave."""
+    levels = sorted({request["concurrency"] for request in requests})
+    rounds = [[request for request in requests if request["concurrency"] == level] for level in levels]
+    return [
+        {
+            "concurrency": level,
+            "repeat": 1,
+            "generated_tokens": sum(len(request["output_ids"]) for request in sent),
+            "finished_requests": len(sent),
+        }
+        for level, sent in zip(levels, rounds, strict=True)
+    ]
 
 
 def answer(prompt: str, ids: tuple[int, ...] = IDS, **changes: Any) -> dict[str, Any]:
     return {
         "prompt": prompt,
         "concurrency": 1,
+        "repeat": 1,
+        "cancelled": False,
+        "asked_tokens": len(IDS),
         "begun_s": 1.0,
         "first_token_s": 1.1,
         "ended_s": 3.0,
@@ -193,11 +214,13 @@ def test_completed(attempt: Attempt, collected: Collected) -> None:
         "lossless": "pass",
         "acceptance": "pass",
         "throughput": "pass",
+        "load": "pass",
         "power": "not_applicable",
     }
     assert result.begun_at == "2026-01-01T00:00:00.000000Z"
     assert result.wall_s == 16.0
     assert [file.path for file in result.evidence] == [
+        "evidence/checks/load.json",
         "evidence/checks/lossless.json",
         "evidence/checks/throughput.json",
         "evidence/server.log",
