@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from matrix.coding.tasks import built_in_tasks
 from matrix.spec import Spec
 from repro.model import CheckName, CheckPlan, Coordinates, Depth, Role
 
@@ -36,8 +37,7 @@ def plan_checks(
         _under_load(spec, depth, no_reference),
         _plan(spec, "power", prompts=0, why_not=None if spec.hardware.gpu_count else "this machine has no GPU"),
     ]
-    if "coding" in spec.checks:
-        plans.append(_plan(spec, "coding", prompts=0))
+    plans.append(_coding(spec))
     return tuple(plans)
 
 
@@ -55,6 +55,14 @@ def _under_load(spec: Spec, depth: Depth, no_reference: str | None) -> CheckPlan
     plan = _plan(spec, "load", prompts=_round_prompts(spec), concurrency=tuple(sorted(levels)), why_not=why_not)
     limit_s = spec.limits.get("load", spec.limits["throughput"])
     return replace(plan, cancel_every=spec.load.cancel_every, tie_margin=spec.load.tie_margin, limit_s=float(limit_s))
+
+
+def _coding(spec: Spec) -> CheckPlan:
+    """All tasks at once."""
+    tasks = len(built_in_tasks())
+    plan = _plan(spec, "coding", prompts=tasks, concurrency=(tasks,))
+    limit_s = spec.limits.get("coding", spec.limits["lossless"])
+    return replace(plan, max_new_tokens=spec.coding.max_new_tokens, limit_s=float(limit_s))
 
 
 def _round_prompts(spec: Spec) -> int:

@@ -7,6 +7,7 @@ from matrix.engines.overlay import Overlay
 from matrix.engines.proof import prove
 from matrix.evidence import Evidence, evidence_files, phase_timings
 from matrix.judge.acceptance import judge_acceptance
+from matrix.judge.coding import judge_coding
 from matrix.judge.launch import judge_launch
 from matrix.judge.load import judge_load
 from matrix.judge.lossless import judge_lossless, judge_reference
@@ -20,6 +21,7 @@ from repro.model import (
     CheckName,
     CheckPlan,
     CheckResult,
+    CodingJudgement,
     Diagnosis,
     Environment,
     Fact,
@@ -62,6 +64,7 @@ class AttemptContext:
     gpu_count: int
     declared: Mapping[str, Fact]
     reference: Reference | None
+    coding_reference: CodingJudgement | None = None
     explains: int | None = None
     suspect: tuple[str, ...] = ()
 
@@ -250,14 +253,22 @@ def _check(
 ) -> CheckResult:
     rounds = evidence.checks
     lossless, throughput = rounds.get("lossless"), rounds.get("throughput")
+    real_weights = context.step.coordinates.tier != "dummy"
     judges: Mapping[CheckName, Callable[[], CheckResult]] = {
         "launch": lambda: judge_launch(phases, tuple(rounds.values())),
         "acceptance": lambda: judge_acceptance(plan, lossless, width=context.step.expectation.width),
         "power": lambda: judge_power(plan, evidence.power),
         "lossless": lambda: (
-            judge_reference(lossless)
+            judge_reference(lossless, real_weights=real_weights)
             if context.step.role == "reference"
-            else judge_lossless(plan, lossless, throughput, context.reference)
+            else judge_lossless(plan, lossless, throughput, context.reference, real_weights=real_weights)
+        ),
+        "coding": lambda: judge_coding(
+            plan,
+            rounds.get("coding"),
+            evidence.coding,
+            context.coding_reference,
+            is_reference=context.step.role == "reference",
         ),
         "throughput": lambda: judge_throughput(plan, throughput, gpu_count=context.gpu_count, raw=evidence.text),
         "load": lambda: judge_load(

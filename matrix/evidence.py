@@ -12,6 +12,7 @@ from repro.errors import RecordError
 from repro.model import (
     CheckEvidence,
     CheckName,
+    CodingJudgement,
     Environment,
     EvidenceFile,
     Phase,
@@ -34,6 +35,7 @@ class Evidence:
     checks: Mapping[CheckName, CheckEvidence]
     power: PowerEvidence | None
     environment: Environment | None
+    coding: CodingJudgement | None
     problems: tuple[str, ...]
 
     @property
@@ -84,6 +86,7 @@ def read_evidence(directory: Path) -> Evidence:
         checks=checks,
         power=_read(folder / "power.json", PowerEvidence, "evidence/power.json", problems),
         environment=_read(folder / "environment.json", Environment, "evidence/environment.json", problems),
+        coding=_read(folder / "coding.json", CodingJudgement, "evidence/coding.json", problems),
         problems=tuple(problems),
     )
 

@@ -261,6 +261,8 @@ def _level_s(expected: ForecastSpec, check: CheckPlan) -> float:
     """One level of the check; a warm-up round sends about half as much as one that counts."""
     if check.check == "load":
         return expected.load_s or expected.level_s
+    if check.check == "coding":
+        return expected.coding_s or expected.round_s
     if check.check != "throughput":
         return 0.0
     rounds = check.repeats.at_least + check.repeats.warm_up / 2 if check.repeats else 1.0

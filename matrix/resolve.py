@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from matrix import armed
+from matrix.coding.tasks import built_in_tasks
 from matrix.engines.readiness import phase_marks
 from matrix.spec import Spec, script_file
 from repro.errors import SpecError
@@ -47,7 +48,7 @@ def resolve_step(
         port=port,
         checks=tuple(_as_sent(check) for check in step.checks),
         prompts=prompts,
-        tasks=(),
+        tasks=_tasks(step),
         chat=dict(spec.deployment.chat.template_options),
         texts=texts,
         limits=step.limits,
@@ -56,6 +57,15 @@ def resolve_step(
         planted=step.planted,
         explains=explains,
     )
+
+
+def _tasks(step: PlanStep) -> tuple[Prompt, ...]:
+    return tuple(task.question for task in built_in_tasks()) if asks_tasks(step) else ()
+
+
+def asks_tasks(step: PlanStep) -> bool:
+    """Whether the step sends the coding tasks."""
+    return any(check.check == "coding" and check.applicable and check.prompts for check in step.checks)
 
 
 def _as_sent(check: CheckPlan) -> CheckPlan:

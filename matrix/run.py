@@ -12,6 +12,8 @@ from pathlib import Path
 
 from matrix import armed
 from matrix.arguments import EngineChoice
+from matrix.coding.answers import stored_judgement, with_judgement
+from matrix.coding.sandbox import NoSandbox, Sandbox
 from matrix.collect import AttemptContext, came_to_its_end, collect, was_interrupted
 from matrix.evidence import Evidence, read_evidence
 from matrix.host.production import NoProduction, Production
@@ -19,7 +21,7 @@ from matrix.interrupts import Interrupts
 from matrix.judge.reference import Reference, reference_from
 from matrix.preflight.health import Health, NoGpus
 from matrix.progress import Progress
-from matrix.resolve import resolve_step
+from matrix.resolve import asks_tasks, resolve_step
 from matrix.runtimes.protocol import AttemptOrder, Ended, Handle, Runtime
 from matrix.schedule import Launch, launches, next_attempt, unfinished
 from matrix.spec import Spec
@@ -27,7 +29,19 @@ from matrix.timeline import current_phase
 from repro import canonical, codec, store
 from repro.atomic import unwritable
 from repro.errors import InterruptedRunError, RecordError, UnavailableError
-from repro.model import Fact, GpuHealth, Plan, PlanStep, PlantedRule, Prompt, Result, Run, Step, Verdict
+from repro.model import (
+    CodingJudgement,
+    Fact,
+    GpuHealth,
+    Plan,
+    PlanStep,
+    PlantedRule,
+    Prompt,
+    Result,
+    Run,
+    Step,
+    Verdict,
+)
 from repro.verdict import run_verdicts
 
 POLL_S = 0.1
@@ -50,6 +64,7 @@ class Outside:
     free_port: Callable[[], int]
     production: Production = field(default_factory=NoProduction)
     health: Health = field(default_factory=NoGpus)
+    sandbox: Sandbox = field(default_factory=NoSandbox)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,6 +103,7 @@ def execute(job: Job, results_root: Path, outside: Outside) -> Finished:
         directory = _resumable(job, results_root, outside.runtime.name) or _create(job, results_root, outside)
         held.enter_context(store.lock(directory.path))
         outside.runtime.reap_leftovers(label_prefix(directory.path))
+        outside.sandbox.reap_leftovers(label_prefix(directory.path))
         execution = _Execution(job, directory, outside, interrupts)
         held.enter_context(outside.production.paused(_name(directory), lambda: interrupts.count))
         try:
@@ -124,6 +140,8 @@ class _Execution:
         done = sum(self._next(launch) is None for launch in planned)
         hours = self._job.plan.forecast.hours * (len(planned) - done) / max(len(planned), 1)
         self._outside.progress.begin(run=_name(self._directory), launches=len(planned), done=done, hours=hours)
+        if self._outside.sandbox.image is None and any(asks_tasks(launch.step) for launch in planned):
+            self._outside.progress.note(f"answers to coding tasks are not judged: {self._outside.sandbox.reason}")
         for launch in planned:
             while (number := self._next(launch)) is not None:
                 if self._interrupts.count:
@@ -225,6 +243,8 @@ class _Execution:
         if self._interrupts.count and (was_interrupted(evidence) or not came_to_its_end(evidence)):
             raise self._interrupted()  # what else interrupted it is an outcome, and the run goes on
         _demand_room(attempt_dir)  # what a full disk did to the attempt says nothing about the engine
+        label = resolved.environment["GRAPHREPRO_LABEL"]
+        evidence = with_judgement(evidence, self._outside.sandbox, label=label)
         context = AttemptContext(
             run_id=self._run_id,
             target=self._job.spec.target,
@@ -235,6 +255,7 @@ class _Execution:
             gpu_count=self._job.spec.hardware.gpu_count,
             declared=self._job.declared,
             reference=self._reference,
+            coding_reference=self._coding_reference(),
             suspect=health.suspect if health is not None else (),
         )
         result = collect(context, evidence, ended)
@@ -266,6 +287,14 @@ class _Execution:
                     found = reference_from(evidence.checks.get("lossless"))
                     if found is not None:
                         return found
+        return None
+
+    def _coding_reference(self) -> CodingJudgement | None:
+        for result in (result for results in self._results.values() for result in results):
+            if result.role == "reference":
+                found = stored_judgement(self._directory.attempt(result.cell, result.attempt))
+                if found is not None:
+                    return found
         return None
 
     def _store(self, verdict: Verdict) -> None:

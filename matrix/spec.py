@@ -127,6 +127,13 @@ class Load:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CodingSpec:
+    """How much an answer to a coding task may say."""
+
+    max_new_tokens: int = 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DepthLoad:
     launches: int
     concurrency: tuple[int, ...] | None = None
@@ -140,6 +147,7 @@ class ForecastSpec:
     round_s: float
     level_s: float
     load_s: float | None = None
+    coding_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,6 +174,7 @@ class Spec:
     include: tuple[Include, ...] = ()
     exclude: tuple[Rule, ...] = ()
     unsupported: tuple[Rule, ...] = ()
+    coding: CodingSpec = CodingSpec()
     checks: Mapping[str, str] = field(default_factory=dict)
     tier: Tier | None = None
     tiers: "Mapping[Tier, Spec]" = field(default_factory=dict)

@@ -3,11 +3,16 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from matrix.coding.extraction import find_code
 from matrix.coding.sandbox import Ran, Sandbox, SandboxError
-from matrix.coding.tasks import Case, CodingTask
+from matrix.coding.tasks import Case, CodingTask, built_in_tasks
+from matrix.evidence import Evidence
+from repro import codec, store
+from repro.errors import RecordError
 from repro.model import CheckEvidence, CodingJudgement, RequestRecord, TaskOutcome
 
 State: TypeAlias = Literal["passed", "failed", "timed_out", "out_of_memory", "crashed"]
@@ -19,6 +24,25 @@ _ENDS: Mapping[str, tuple[State, str]] = {
     "timed_out": ("timed_out", "it did not end in time"),
     "flooded": ("failed", "it wrote more than it may"),
 }
+
+
+def with_judgement(evidence: Evidence, sandbox: Sandbox, *, label: str) -> Evidence:
+    """The evidence of an attempt with what became of its answers, which is stored beside it; as it is if no task was
+    asked. ``label`` marks the containers."""
+    asked = evidence.checks.get("coding")
+    if asked is None or not asked.requests:
+        return evidence
+    judgement = judge_answers(asked, built_in_tasks(), sandbox, label=f"{label}/coding")
+    store.write_record(evidence.directory / "evidence" / "coding.json", judgement)
+    return replace(evidence, coding=judgement)
+
+
+def stored_judgement(attempt: Path) -> CodingJudgement | None:
+    """What became of the answers of an earlier attempt; None if nobody judged them."""
+    try:
+        return codec.read(attempt / "evidence" / "coding.json", CodingJudgement)
+    except RecordError:
+        return None
 
 
 def judge_answers(

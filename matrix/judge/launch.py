@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from matrix.judge.results import check_result, measured
-from repro.model import CheckEvidence, CheckResult, PhaseTiming
+from repro.model import CheckEvidence, CheckName, CheckResult, PhaseTiming, RequestRecord
 
 
 def judge_launch(phases: Sequence[PhaseTiming], rounds: Sequence[CheckEvidence]) -> CheckResult:
@@ -16,7 +16,7 @@ def judge_launch(phases: Sequence[PhaseTiming], rounds: Sequence[CheckEvidence])
     ready = measured("ready", round(serving.begun_s - begun, 3), "s", n=1)
     requests = [request for evidence in rounds for request in evidence.requests]
     failed = [request for request in requests if request.error is not None]
-    empty = [request for request in requests if request.error is None and not request.output_ids]
+    empty = [request for evidence in rounds for request in evidence.requests if _is_empty(evidence.check, request)]
     if empty:
         told = f"{len(empty)} of {len(requests)} requests succeeded and brought no token"
         return check_result("launch", "fail", "no_tokens", told, measurements=(ready,))
@@ -25,3 +25,10 @@ def judge_launch(phases: Sequence[PhaseTiming], rounds: Sequence[CheckEvidence])
         return check_result("launch", "fail", "requests_failed", told, measurements=(ready,))
     told = f"ready after {ready.value:.1f} s; {len(requests)} requests answered"
     return check_result("launch", "pass", None, told, measurements=(ready,))
+
+
+def _is_empty(check: CheckName, request: RequestRecord) -> bool:
+    """Whether the request succeeded and brought nothing. Chat endpoints, which `coding` asks, give text without ids."""
+    if request.error is not None:
+        return False
+    return not (request.output_text or request.usage_tokens) if check == "coding" else not request.output_ids
