@@ -8,10 +8,12 @@ from repro.model import CheckEvidence, RequestRecord
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReferenceOutput:
-    """``margins[i]``: top-2 log-probability gap (nats) of token i; empty when the engine gave none."""
+    """``margins[i]``: top-2 log-probability gap (nats) of token i; empty when the engine gave none. ``text``: as the
+    engine decoded it, if it is known."""
 
     ids: tuple[int, ...]
     margins: tuple[float, ...]
+    text: str | None = None
 
 
 Reference = Mapping[str, ReferenceOutput]
@@ -37,5 +39,7 @@ def reference_from(evidence: CheckEvidence | None) -> Reference | None:
             return None
         again = margins.get(request.prompt)
         known = again.margins if again is not None and again.output_ids == request.output_ids else None
-        reference[request.prompt] = ReferenceOutput(ids=request.output_ids, margins=known or ())
+        reference[request.prompt] = ReferenceOutput(
+            ids=request.output_ids, margins=known or (), text=request.output_text
+        )
     return reference or None
