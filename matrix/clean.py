@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from matrix.resolve import asks_tasks
 from matrix.run import label_prefix
 from matrix.runtimes.local import end_labelled
 from repro import store
@@ -28,6 +29,7 @@ def clean(results_root: Path, environment: Mapping[str, str]) -> Cleaned:
     answer."""
     directories, _ = store.scan(results_root, None)
     in_containers: list[str] = []
+    with_answers: list[str] = []
     processes = containers = volumes = 0
     stuck: list[str] = []
     for directory in directories:
@@ -38,12 +40,16 @@ def clean(results_root: Path, environment: Mapping[str, str]) -> Cleaned:
             continue
         if _used_docker(directory):
             in_containers.append(label_prefix(directory.path))
+        elif _asked_tasks(directory):
+            with_answers.append(label_prefix(directory.path))
+    if with_answers and not in_containers:
+        containers += _sandboxes(with_answers, environment)
     if in_containers:
         from matrix.runtimes.docker_cache import remove_caches
         from matrix.runtimes.docker_daemon import connect
 
         daemon = connect(environment)
-        for prefix in in_containers:
+        for prefix in (*in_containers, *with_answers):
             found, left = daemon.remove_labelled(prefix)
             containers += found - len(left)
             stuck += [str(container["Names"][0]).lstrip("/") for container in left]
@@ -56,3 +62,22 @@ def _used_docker(directory: store.RunDirectory) -> bool:
         return directory.run().runtime == "docker"
     except RecordError:
         return True  # unreadable: look, the label decides
+
+
+def _asked_tasks(directory: store.RunDirectory) -> bool:
+    """Whether answers of the run may have been run in containers, beside a server that ran in none."""
+    try:
+        return any(asks_tasks(step) for step in directory.plan().steps)
+    except RecordError:
+        return False
+
+
+def _sandboxes(prefixes: list[str], environment: Mapping[str, str]) -> int:
+    """Removes what is left of them; nothing where no daemon answers, since such a run needs none."""
+    from matrix.runtimes.docker_daemon import connect
+
+    try:
+        daemon = connect(environment, return_s=0)
+        return sum(daemon.remove_labelled(prefix)[0] for prefix in prefixes)
+    except UnavailableError:
+        return 0

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn, cast, get_args
 
 from matrix.arguments import EngineChoice
+from matrix.coding.choice import add_sandbox_options, choose_sandbox
 from matrix.engines.overlay import load_overlay
 from matrix.faults import parse_inject
 from matrix.host.cli import add_pause, add_restore, production_from
@@ -149,6 +150,7 @@ def run_command(options: argparse.Namespace) -> int:
         free_port=_free_port,
         production=production_from(options, plan.forecast),
         health=health_of(spec.hardware.gpu_count),
+        sandbox=choose_sandbox(options, plan, chosen.runtime, os.environ),
     )
     finished = execute(job, options.results, outside)
     cells = summary.cell_verdicts(finished.verdicts)
@@ -311,6 +313,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     add_runtime_options(parser)
+    add_sandbox_options(parser)
     hooks = parser.add_mutually_exclusive_group()
     hooks.add_argument(
         "--armed",

@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from simulated.coding import scripted, spelled
 from simulated.engine import Engine, Sequence
 from simulated.language import decode, encode
 from simulated.native import finished, news, open_stream
@@ -44,32 +45,49 @@ class OpenAi:
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         text = "\n".join(f"{message.get('role')}: {message.get('content')}" for message in body.get("messages", []))
-        return await self._serve(request, body, encode(text), "chat.completion", _chat_choice)
+        asked = [str(m.get("content")) for m in body.get("messages", []) if m.get("role") == "user"]
+        wrong = self._engine.planted("wrong-code") is not None
+        pieces = scripted(asked[-1], wrong=wrong) if asked else ()
+        return await self._serve(request, body, encode(text), "chat.completion", _chat_choice, pieces=pieces)
 
     async def _serve(
-        self, request: web.Request, body: Body, prompt: list[int], kind: str, choice: Callable[..., Body]
+        self,
+        request: web.Request,
+        body: Body,
+        prompt: list[int],
+        kind: str,
+        choice: Callable[..., Body],
+        *,
+        pieces: tuple[str, ...] = (),
     ) -> web.StreamResponse:
         most = body.get("max_completion_tokens") or body.get("max_tokens") or 16
-        sequence = Sequence(id=f"{next(_numbers):032x}", prompt=prompt, max_new_tokens=int(most))
+        most = min(int(most), len(pieces)) if pieces else int(most)
+        sequence = Sequence(id=f"{next(_numbers):032x}", prompt=prompt, max_new_tokens=most)
         frame = {"id": sequence.id, "created": int(time.time()), "model": body.get("model") or "simulated"}
         self._engine.submit(sequence)
         if not body.get("stream"):
             await finished(sequence)
-            whole = choice(decode(sequence.ids), sequence.finished, streamed=False)
+            whole = choice(_text(sequence, pieces, 0), _reason(sequence, pieces), streamed=False)
             return web.json_response({**frame, "object": kind, "choices": [whole], "usage": _usage(sequence)})
         return await self._stream(
-            request, sequence, {**frame, "object": f"{kind}.chunk" if "chat" in kind else kind}, choice
+            request, sequence, {**frame, "object": f"{kind}.chunk" if "chat" in kind else kind}, choice, pieces=pieces
         )
 
     async def _stream(
-        self, request: web.Request, sequence: Sequence, frame: Body, choice: Callable[..., Body]
+        self,
+        request: web.Request,
+        sequence: Sequence,
+        frame: Body,
+        choice: Callable[..., Body],
+        *,
+        pieces: tuple[str, ...],
     ) -> web.StreamResponse:
         response, seen = await open_stream(request), 0
         try:
             while True:
                 await news(sequence, 1)
-                fresh, seen = sequence.ids[seen:], len(sequence.ids)
-                chunk = {**frame, "choices": [choice(decode(fresh), sequence.finished, streamed=True)]}
+                text, seen = _text(sequence, pieces, seen), len(sequence.ids)
+                chunk = {**frame, "choices": [choice(text, _reason(sequence, pieces), streamed=True)]}
                 if sequence.finished is not None:
                     chunk["usage"] = _usage(sequence)
                 await response.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
@@ -80,6 +98,17 @@ class OpenAi:
         except ConnectionResetError:
             self._engine.abort(sequence.id)
         return response
+
+
+def _text(sequence: Sequence, pieces: tuple[str, ...], begin: int) -> str:
+    return spelled(sequence, pieces, begin) if pieces else decode(sequence.ids[begin:])
+
+
+def _reason(sequence: Sequence, pieces: tuple[str, ...]) -> str | None:
+    """A scripted answer that was said to its end has stopped by itself."""
+    return (
+        "stop" if pieces and sequence.finished == "length" and len(sequence.ids) == len(pieces) else sequence.finished
+    )
 
 
 def _usage(sequence: Sequence) -> Body:
