@@ -26,7 +26,7 @@ _NESTED_FIELDS = ("jsonPayload", "data", "fields", "attributes")
 _NAME_FIELDS = ("pod", "pod_name", "container_name", "CONTAINER_NAME", "_SYSTEMD_UNIT", "hostname", "_HOSTNAME")
 _NAMED_PARTS = ("kubernetes", "resource", "labels", "k8s")
 _SHARE = 0.5
-_SHARE_OF_NAMED = 0.2
+_SHARE_OF_PREFIXED = 0.2
 _SAMPLE_LINES = 400
 _DEEPEST = 3
 
@@ -68,11 +68,10 @@ def _outermost(lines: bytes) -> Envelope | None:
     if sum(1 for line in whole if _message(line) is not None) >= _SHARE * len(whole):
         return Envelope(_from_json, _name_in_json)
     # A terminal that wraps leaves the prefix to the first part of each line.
-    for tags, share in ((_NAMED, _SHARE_OF_NAMED), (_UNNAMED, _SHARE)):
-        for tag in tags:
-            prefix = re.compile(tag, re.MULTILINE)
-            if sum(1 for _ in prefix.finditer(lines)) >= max(share * len(whole), 2):
-                return _of_prefix(prefix)
+    for tag in (*_NAMED, *_UNNAMED):
+        prefix = re.compile(tag, re.MULTILINE)
+        if sum(1 for _ in prefix.finditer(lines)) >= max(_SHARE_OF_PREFIXED * len(whole), 2):
+            return _of_prefix(prefix)
     return None
 
 

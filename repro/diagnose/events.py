@@ -58,6 +58,7 @@ class Observed:
     last of them. ``opening`` is the first line that says anything, ``ending`` the last."""
 
     name: str
+    index: int
     events: tuple[Event, ...]
     passages: tuple[Passage, ...]
     counts: Mapping[str, int]

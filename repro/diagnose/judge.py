@@ -63,7 +63,7 @@ def _of_kernel(kernel: Observed | None, time: Timeline) -> list[Placed]:
     if kernel is None:
         return []
     number = next((n for n, launch in enumerate(time.launches) if launch.failed), len(time.launches) - 1)
-    phase = time.launches[number].phase_before_stop
+    phase = time.launches[number].phase
     return [
         Placed(event=event, launch=number, phase=event.pattern.phase or phase, stopping=False)
         for event in kernel.events
@@ -225,7 +225,7 @@ class _Judge:
         died = fatal_events(self._case)
         if clean and not died:
             return self._fine()
-        phase = self._outside.phase or self._case.launch.phase_before_stop
+        phase = self._outside.phase or self._case.launch.phase
         if self._outside.limit:
             return self._plain("hang_deadlock", phase, "low")
         kind = by_status(self._outside.status)
@@ -240,7 +240,7 @@ class _Judge:
             after = [item for item in suspicious if not launch.goes_on_after(item.event)]
             if after and not launch.stopped:
                 return self._unknown(after[0].phase, None)
-            if launch.phase not in {"serving", "shutdown"} and not launch.stopped:
+            if launch.phase != "serving" and not launch.stopped:
                 return self._unknown(launch.phase, None)
         if not any(log.size_bytes for log in self._logs) and self._probes.well is None:
             return self._unknown(self._outside.phase or "launch", None)

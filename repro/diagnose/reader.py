@@ -55,6 +55,7 @@ class _LogReader:
         events, passages = self._tally.kept()
         return Observed(
             name=self._log.said,
+            index=self._index,
             events=events,
             passages=passages,
             counts=self._tally.counts,
@@ -209,7 +210,7 @@ class _LogReader:
 def _by_piece(hits: Iterable[Hit], segments: Segments) -> Iterator[tuple[int, list[Hit]]]:
     groups: dict[int, list[Hit]] = {}
     for hit in hits:
-        groups.setdefault(segments.at(hit.start), []).append(hit)
+        groups.setdefault(segments.begin(segments.at(hit.start)), []).append(hit)
     yield from sorted(groups.items())
 
 

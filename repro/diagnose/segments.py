@@ -53,6 +53,11 @@ class Segments:
             self._texts[index] = self._raw[index][:_LONGEST_CHARACTERS].decode("utf-8", "replace")
         return self._texts[index]
 
+    def begin(self, index: int) -> int:
+        """The piece with which the line begins that a piece is part of."""
+        broken = self._width(index)
+        return index if broken is None else self._unwrapped(index, broken).first
+
     def around(self, index: int, before: int, after: int) -> tuple[list[str], int]:
         """The texts near a piece, wrapped lines joined, and the place of the piece's line in them."""
         first, end = max(index - before, 0), min(index + after + 1, len(self._raw))

@@ -37,14 +37,26 @@ class Placed:
     astray: bool = False
 
 
+Stream = tuple[int, str | None]
+"""A log, and the source of lines in it."""
+
+
 @dataclass(kw_only=True, slots=True)
 class Launch:
     """One start of the server, as one or several streams of lines show it: ``passages`` are the markers passed."""
 
     passages: list[Passage] = field(default_factory=list)
     failed: bool = False
-    phase: Phase = "launch"
-    phase_before_stop: Phase = "launch"
+    reached: dict[Stream, Phase] = field(default_factory=dict)
+
+    @property
+    def phase(self) -> Phase:
+        """The phase that it had come to before it was asked to stop, in whichever stream."""
+        return max(self.reached.values(), key=lambda phase: ORDER[phase], default="launch")
+
+    def phase_of(self, event: Event) -> Phase:
+        """The phase that the event's own stream had come to."""
+        return self.reached.get((event.order[0], event.source), self.phase)
 
     @property
     def stopped(self) -> bool:
@@ -111,7 +123,7 @@ def _with_kernel(item: Placed, placed: Sequence[Placed], launches: Sequence[Laun
         for other in placed
         if other.launch == number and not other.stopping and _fails(other.event) and not _of_kernel(other.event)
     )
-    return replace(item, launch=number, phase=next(failed, launches[number].phase_before_stop))
+    return replace(item, launch=number, phase=next(failed, launches[number].phase_of(item.event)))
 
 
 def _fails(event: Event) -> bool:
@@ -126,7 +138,7 @@ def _walk(stream: "_Stream", launches: list[Launch]) -> list[Placed]:
     engine = _engine(stream.passages)
     items: list[tuple[Order, int, Event | Passage]] = [(event.order, 0, event) for event in stream.events]
     items += [(p.order, 1, p) for p in stream.passages if p.marker.engine in {"any", engine}]
-    walker = _Walker(launches, own=bool(stream.passages))
+    walker = _Walker(launches, stream.name, own=bool(stream.passages) or stream.name[1] is not None)
     return [placed for _, _, item in sorted(items, key=lambda item: item[:2]) if (placed := walker.step(item))]
 
 
@@ -134,6 +146,7 @@ def _walk(stream: "_Stream", launches: list[Launch]) -> list[Placed]:
 class _Stream:
     """The lines of one source in one log."""
 
+    name: Stream
     events: tuple[Event, ...]
     passages: tuple[Passage, ...]
 
@@ -142,6 +155,7 @@ def _streams(log: Observed) -> list[_Stream]:
     names = dict.fromkeys([*(p.source for p in log.passages), *(e.source for e in log.events)])
     return [
         _Stream(
+            name=(log.index, name),
             events=tuple(event for event in log.events if event.source == name),
             passages=tuple(passage for passage in log.passages if passage.source == name),
         )
@@ -150,7 +164,8 @@ def _streams(log: Observed) -> list[_Stream]:
 
 
 class _Walker:
-    def __init__(self, launches: list[Launch], *, own: bool) -> None:
+    def __init__(self, launches: list[Launch], stream: Stream, *, own: bool) -> None:
+        self._stream = stream
         self._launches = launches
         self._own = own
         self._number = 0
@@ -170,9 +185,9 @@ class _Walker:
             self._pass(item.marker, item)
             return None
         if not self._own and self._launches:  # a log without markers of its own: as far as the others came
-            self._phase = self._launches[0].phase_before_stop
+            self._phase = self._launches[0].phase
         stopping = self._stopping and not _of_kernel(item)  # the kernel's log is written down afterwards
-        marked = self._launch.phase_before_stop if self._stopping else self._phase
+        marked = self._launch.reached.get(self._stream, self._phase) if self._stopping else self._phase
         phase = event_phase(item, marked)
         astray = bool(item.pattern.phases) and marked not in item.pattern.phases
         if stopping and item.pattern.phase is None and item.pattern.kind != "external_kill":
@@ -195,9 +210,8 @@ class _Walker:
             return
         self._phase = self._next(marker)
         self._begun = self._begun or marker.edge in {"begin", "end"}
-        launch.phase = self._phase
         if not self._stopping:
-            launch.phase_before_stop = self._phase
+            launch.reached[self._stream] = self._phase
         self._beyond = self._beyond or ORDER[self._phase] > ORDER["launch"]
 
     def _starts_again(self, marker: Marker, again: bool) -> bool:

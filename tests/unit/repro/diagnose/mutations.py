@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 _TIME = re.compile(rb"(\d\d):(\d\d):(\d\d)")
-_RANK = re.compile(rb"^\[[^\]]*?\b(TP\d+|RANK \d+)\]|^\[rank(\d+)\]|\((?:Vllm)?Worker[^)]*?(?:TP|rank=)(\d+)|\[(\d)\] (?:\S+ )?NCCL")
+_RANK = re.compile(
+    rb"^\[[^\]]*?\b(TP\d+|RANK \d+)\]|^\[rank(\d+)\]|\((?:Vllm)?Worker[^)]*?(?:TP|rank=)(\d+)|\[(\d)\] (?:\S+ )?NCCL"
+)
 _WORDS = re.compile(rb"[A-Za-z]{4,}")
 
 
@@ -49,7 +51,7 @@ def _changed(mutant: Mutant, lines: Sequence[Line], *, ordered: bool = True) -> 
 
 
 def shuffled_ranks(mutant: Mutant, chance: random.Random) -> Mutant:
-    """Each rank's lines keep their order; the ranks are late by up to a second and a half."""
+    """Each rank's lines keep their order; the ranks are late by less than a second."""
     late: dict[bytes | None, float] = {}
     now, rank, keyed = 0.0, None, []
     for place, line in enumerate(mutant.lines):
@@ -57,8 +59,8 @@ def shuffled_ranks(mutant: Mutant, chance: random.Random) -> Mutant:
         if clock:
             now = max(now, int(clock[1]) * 3600 + int(clock[2]) * 60 + int(clock[3]) + 0.0)
             found = _RANK.search(line.text)
-            rank = found[0] if found else None
-        keyed.append((now + late.setdefault(rank, chance.random() * 1.5 if rank else 0.0), place, line))
+            rank = next(filter(None, found.groups())) if found else None
+        keyed.append((now + late.setdefault(rank, chance.random() * 0.9 if rank else 0.0), place, line))
     return _changed(mutant, [line for _, _, line in sorted(keyed, key=lambda item: item[:2])])
 
 
@@ -67,7 +69,9 @@ def cut_head(mutant: Mutant, chance: random.Random) -> Mutant:
 
 
 def cut_tail(mutant: Mutant, chance: random.Random) -> Mutant:
-    return _changed(mutant, mutant.lines[: len(mutant.lines) - chance.randrange(1 + int(len(mutant.lines) * 0.7))], ordered=False)
+    return _changed(
+        mutant, mutant.lines[: len(mutant.lines) - chance.randrange(1 + int(len(mutant.lines) * 0.7))], ordered=False
+    )
 
 
 def _wrapped(width: int) -> Mutation:
@@ -108,7 +112,9 @@ def crlf(mutant: Mutant, chance: random.Random) -> Mutant:
 
 def bars(mutant: Mutant, chance: random.Random) -> Mutant:
     """Bars of progress that end in the middle of a line."""
-    bar = b"".join(b"Downloading shards: %3d%%|\xe2\x96\x88\xe2\x96\x88   |\r" % percent for percent in range(0, 101, 20))
+    bar = b"".join(
+        b"Downloading shards: %3d%%|\xe2\x96\x88\xe2\x96\x88   |\r" % percent for percent in range(0, 101, 20)
+    )
     return _changed(
         mutant, [replace(line, text=bar + line.text) if chance.random() < 0.3 else line for line in mutant.lines]
     )
@@ -116,7 +122,8 @@ def bars(mutant: Mutant, chance: random.Random) -> Mutant:
 
 def bad_utf8(mutant: Mutant, chance: random.Random) -> Mutant:
     return _changed(
-        mutant, [replace(line, text=line.text + b" \xff\xc3") if chance.random() < 0.5 else line for line in mutant.lines]
+        mutant,
+        [replace(line, text=line.text + b" \xff\xc3") if chance.random() < 0.5 else line for line in mutant.lines],
     )
 
 
@@ -199,7 +206,8 @@ def mutate(mutant: Mutant, healthy: Mutant, seed: str) -> Mutant:
     elif third < 0.65:
         collector.append(("crlf", crlf))
     on_screen = name == "reversed" or (name.startswith("wrap") and bool(collector) and "json" not in collector[0][0])
-    steps = [*before, *collector, (name, change)] if on_screen else [*before, (name, change), *collector]
+    first = [*before, (name, change)] if name.startswith("wrap") else [(name, change), *before]
+    steps = [*before, *collector, (name, change)] if on_screen else [*first, *collector]
     for said, step in steps:
         mutant = replace(step(mutant, chance), said=(*mutant.said, said))
     return mutant
