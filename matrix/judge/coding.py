@@ -8,6 +8,9 @@ from repro.model import CheckEvidence, CheckPlan, CheckResult, CheckState, Codin
 ALPHA = 0.05
 """A loss counts as one if a healthy arm would show it in fewer runs than this (Fisher's exact test, one-sided)."""
 
+SHOWN = 120
+"""Characters that the words about one task may take; `evidence/coding.json` has them all."""
+
 
 def judge_coding(
     plan: CheckPlan,
@@ -48,7 +51,7 @@ def _judged(judgement: CodingJudgement, reference: CodingJudgement | None, *, is
     if unjudged:
         told += f"; {len(unjudged)} answers could not be run: {unjudged[0].detail}"
         return _result("inconclusive", "coding_not_judged", told, measurement)
-    told += "".join(f"; {task.task}: {task.detail}" for task in judgement.tasks if task.state != "passed")
+    told += "".join(f"; {task.task}: {task.detail[:SHOWN]}" for task in judgement.tasks if task.state != "passed")
     if is_reference:
         return _alone(told, measurement, any_is_enough=True)
     if reference is None or reference.sandbox is None:

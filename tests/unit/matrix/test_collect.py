@@ -216,6 +216,7 @@ def test_completed(attempt: Attempt, collected: Collected) -> None:
         "throughput": "pass",
         "load": "pass",
         "power": "not_applicable",
+        "coding": "not_run",
     }
     assert result.begun_at == "2026-01-01T00:00:00.000000Z"
     assert result.wall_s == 16.0
