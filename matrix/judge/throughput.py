@@ -85,7 +85,7 @@ def _level(level: int, rounds: Sequence[Round], gpu_count: int) -> list[Measurem
 
 
 def over_rounds(name: str, values: Sequence[float], unit: str, *, at: dict[str, int], digits: int = 2) -> Measurement:
-    """The mean over rounds with its 95 % t-interval; without one if there was a single round."""
+    """The mean over rounds with its 95 % t-interval, as far as it is not below zero; no interval for a single round."""
     mean, low, high = mean_interval(values)
     return measured(
         name,
@@ -93,7 +93,7 @@ def over_rounds(name: str, values: Sequence[float], unit: str, *, at: dict[str, 
         unit,
         at=at,
         n=len(values),
-        low=None if low is None else round(low, digits),
+        low=None if low is None else max(round(low, digits), 0.0),
         high=None if high is None else round(high, digits),
     )
 
