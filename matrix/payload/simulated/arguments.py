@@ -1,8 +1,9 @@
 """The command line: SGLang's own options, as far as they concern speculation, graphs, collectives and serving, and
-three of the simulator's. An unknown option is an error with SGLang's wording and status, as the real parser gives."""
+four of the simulator's. An unknown option is an error with SGLang's wording and status, as the real parser gives."""
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 VERSION = "1"
@@ -46,6 +47,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--script", default="default", help="a name in simulated/scripts, or the path of a script")
     parser.add_argument("--cell", default="", help="the cell that is played; rules of the script are matched with it")
     parser.add_argument("--launch", type=int, default=1, help="the number of this launch, from 1")
+    parser.add_argument("--emissions", type=Path, help="a file to which is added when each stream was written")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=30000)
     parser.add_argument("--tp-size", "--tensor-parallel-size", dest="tp_size", type=int, default=1)

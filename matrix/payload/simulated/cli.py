@@ -1,7 +1,7 @@
 """`python PAYLOAD_FOLDER simulated [OPTIONS]`: runs the simulated engine.
 
-The options are SGLang's, and --script, --cell and --launch. Exit status: 0 after SIGTERM, 1 configuration refused,
-2 bad options, killed by signal 9 after a planted death.
+The options are SGLang's, and --script, --cell, --launch and --emissions. Exit status: 0 after SIGTERM, 1 configuration
+refused, 2 bad options, killed by signal 9 after a planted death.
 """
 
 import os
@@ -46,7 +46,7 @@ def main(words: list[str]) -> int:
     from simulated.server import leave, serve
 
     async def run() -> int:
-        return await serve(Engine(configuration, behaviour, planted, log), behaviour, log)
+        return await serve(Engine(configuration, behaviour, planted, log), behaviour, log, options.emissions)
 
     leave(asyncio.run(run()))
     return 0

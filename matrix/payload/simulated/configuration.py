@@ -48,7 +48,9 @@ def resolve(options: argparse.Namespace) -> Configuration:
     if algorithm == "DFLASH" and window is not None and window < width:
         raise Refused(f"speculative_draft_window_size ({window}) must be at least the block size ({width})")
     topk = (1 if algorithm == "DFLASH" else options.speculative_eagle_topk or 1) if algorithm else None
-    resolved = {name: value for name, value in vars(options).items() if name not in ("script", "cell", "launch")}
+    resolved = {
+        name: value for name, value in vars(options).items() if name not in ("script", "cell", "launch", "emissions")
+    }
     graphs = _graphs(options)
     resolved |= {
         "model_path": options.model_path or "simulated",

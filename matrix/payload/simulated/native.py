@@ -3,11 +3,13 @@
 import asyncio
 import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
 from simulated.answers import Wish, answer
+from simulated.emissions import Emission
 from simulated.engine import Engine, Sequence
 from simulated.facts import metrics, model_info, server_info
 from simulated.language import encode
@@ -21,10 +23,11 @@ class BadRequest(ValueError):  # noqa: N818
 
 
 class Native:
-    """`ready` is false until the warm-up is over."""
+    """`ready` is false until the warm-up is over. `emissions` names the file that says when streams were written."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, emissions: Path | None = None) -> None:
         self._engine = engine
+        self._emissions = emissions
         self.ready = False
 
     def routes(self) -> list[web.RouteDef]:
@@ -99,6 +102,7 @@ class Native:
         return web.json_response(answer(sequence, wish, 0))
 
     async def _stream(self, request: web.Request, sequence: Sequence, wish: Wish) -> web.StreamResponse:
+        emission = Emission(self._emissions, sequence)
         response = await open_stream(request)
         faults = self._engine.planted
         steps, early = faults("bundled") or 1, faults("early-close")
@@ -108,6 +112,7 @@ class Native:
                 await news(sequence, steps)
                 chunk = b"data: " + json.dumps(answer(sequence, wish, seen)).encode() + b"\n\n"
                 seen = len(sequence.ids)
+                emission.writes()
                 await response.write(chunk)
                 if sequence.finished is not None:
                     break
@@ -120,6 +125,7 @@ class Native:
             if faults("missing-done") is None:
                 await response.write(b"data: [DONE]\n\n")
             await response.write_eof()
+            emission.store()
         except ConnectionResetError:
             self._engine.abort(sequence.id)
         return response

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -15,11 +16,11 @@ from simulated.openai import OpenAi
 from simulated.script import Behaviour
 
 
-async def serve(engine: Engine, behaviour: Behaviour, log: Log) -> int:
+async def serve(engine: Engine, behaviour: Behaviour, log: Log, emissions: Path | None = None) -> int:
     """Listens until SIGTERM; the exit status."""
     stopped = asyncio.Event()
     _obey_signals(stopped, behaviour, log)
-    native = Native(engine)
+    native = Native(engine, emissions)
     app = web.Application(client_max_size=64 << 20, middlewares=[_access_log(log)])
     app.add_routes([*native.routes(), *OpenAi(engine).routes()])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.0)
