@@ -36,11 +36,13 @@ def wanted(asked: bool | None, spec: Spec, depth: Depth) -> bool:
 
 
 def due(results: Sequence[Result], armed: Sequence[Result]) -> Result | None:
-    """The first attempt of a cell that failed or was corrupt, if none of the cell's was relaunched yet."""
+    """The first attempt of a cell that failed or was corrupt, if none of the cell's was relaunched yet. A
+    self-test, which is to be found wrong, is not explained."""
     if armed:
         return None
     verdicts = zip(results, run_verdicts(results), strict=True)
-    return next((result for result, verdict in verdicts if verdict.verdict in {"fail", "corrupt"}), None)
+    failed = (result for result, verdict in verdicts if verdict.verdict in {"fail", "corrupt"})
+    return next((result for result in failed if result.role != "self-test"), None)
 
 
 def arm(step: PlanStep, *, release: str, gpus: int) -> PlanStep:

@@ -153,7 +153,7 @@ def run_command(options: argparse.Namespace) -> int:
         sandbox=choose_sandbox(options, plan, chosen.runtime, os.environ),
     )
     finished = execute(job, options.results, outside)
-    cells = summary.cell_verdicts(finished.verdicts)
+    cells = summary.cell_verdicts(finished.results, finished.verdicts)
     _print(summary.table(plan, finished.results, cells))
     if job.planted:
         _tell("PLANTED FAULTS: this run tests graphrepro, it is no evidence about an engine")

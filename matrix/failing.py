@@ -22,7 +22,7 @@ def failing_cells(results_root: Path, target: str) -> frozenset[str]:
             raise RecordError(f"{problems[0].path}: {problems[0].problem}")
         if unfinished(directory.plan(), results):
             continue
-        cells = cell_verdicts(run_verdicts(results))
+        cells = cell_verdicts(results, run_verdicts(results))
         return frozenset(cell.cell for cell in cells if cell.verdict in {"fail", "corrupt"})
     raise NothingToRunError(
         f"depth rates repeats what failed, and {results_root} holds no finished run of {target}: run depth screen first"

@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from repro.model import Plan, Result, Verdict
-from repro.verdict import CellVerdict, cell_verdict
+from repro.verdict import CellVerdict, cell_verdict, verdicts_by_cell
 
 
-def cell_verdicts(verdicts: Sequence[Verdict]) -> tuple[CellVerdict, ...]:
-    """One verdict for each cell that was run, in order of its id."""
-    by_cell: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        by_cell.setdefault(verdict.cell, []).append(verdict)
-    return tuple(cell_verdict(cell, by_cell[cell]) for cell in sorted(by_cell))
+def cell_verdicts(results: Sequence[Result], verdicts: Sequence[Verdict]) -> tuple[CellVerdict, ...]:
+    """One verdict for each cell that was run, in order of its id, over the attempts that count."""
+    return tuple(cell_verdict(cell, found) for cell, found in verdicts_by_cell(results, verdicts).items())
 
 
 def exit_code(cells: Sequence[CellVerdict]) -> int:
@@ -27,7 +24,7 @@ def exit_code(cells: Sequence[CellVerdict]) -> int:
 def table(plan: Plan, results: Sequence[Result], cells: Sequence[CellVerdict]) -> str:
     """The cells in the plan's order: verdict, k failures of n launches, acceptance, rates, and why."""
     order = {step.cell: index for index, step in reversed(list(enumerate(plan.steps)))}
-    latest = {result.cell: result for result in results}
+    latest = {result.cell: result for result in results if result.role != "self-test"}
     why = {cell.cell: cell.reasons for cell in cells}
     rows = []
     for cell in sorted(cells, key=lambda c: order.get(c.cell, len(order))):

@@ -2,9 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from repro.intervals import wilson
-from repro.model import CheckResult, Outcome, Result, Verdict, VerdictName
+from repro.model import AttemptScore, CheckName, CheckResult, Outcome, Result, Verdict, VerdictName
+from repro.trust import CONTENT_CHECKS, Trust, trust_in
+
+Judged: TypeAlias = tuple[VerdictName, tuple[str, ...], str]
+"""A verdict, its reason codes, and what it says."""
 
 _FROM_OUTCOME: dict[Outcome, VerdictName] = {
     "crashed": "fail",
@@ -42,17 +47,26 @@ class CellVerdict:
 
 
 def run_verdicts(results: Sequence[Result]) -> tuple[Verdict, ...]:
-    """One verdict for each attempt, in the same order.
+    """One verdict for each attempt, in the same order, from the results of one run or of several.
 
-    The second launch of the reference cell is the control: when its outputs differ from the first's, no difference from
-    the reference is evidence about a cell, and `corrupt` becomes `inconclusive`.
+    The last launch of a run says what its oracles found: a score for each attempt, votes, self-tests. Where they cannot
+    be trusted (a planted fault was missed, the reference was outvoted or differed from itself), `pass` and `corrupt`
+    become `inconclusive`.
     """
-    unstable = {
-        (result.run_id, result.target)
-        for result in results
-        if result.role == "reference-again" and result.outcome == "completed" and _state(result, "lossless") == "fail"
-    }
-    return tuple(_verdict(result, (result.run_id, result.target) in unstable) for result in results)
+    runs: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        runs.setdefault((result.run_id, result.target), []).append(result)
+    trusts = {key: _trust(run) for key, run in runs.items()}
+    return tuple(_verdict(result, trusts[result.run_id, result.target]) for result in results)
+
+
+def verdicts_by_cell(results: Sequence[Result], verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
+    """The verdicts that count, by cell and in order of the cells: a self-test is about the tool, and counts nowhere."""
+    by_cell: dict[str, list[Verdict]] = {}
+    for result, verdict in zip(results, verdicts, strict=True):
+        if result.role != "self-test":
+            by_cell.setdefault(result.cell, []).append(verdict)
+    return {cell: by_cell[cell] for cell in sorted(by_cell)}
 
 
 def cell_verdict(cell: str, verdicts: Sequence[Verdict]) -> CellVerdict:
@@ -76,8 +90,24 @@ def cell_verdict(cell: str, verdicts: Sequence[Verdict]) -> CellVerdict:
     )
 
 
-def _verdict(result: Result, reference_unstable: bool) -> Verdict:
-    name, reasons, statement = _judge(result, reference_unstable)
+def _trust(results: Sequence[Result]) -> Trust:
+    trust = trust_in(results, [None] * len(results))
+    return trust_in(results, [_caught(result, trust) for result in results])
+
+
+def _caught(result: Result, trust: Trust) -> bool | None:
+    """Whether a self-test launch was found out; None if it is none, did not come to its end, or waits for its score."""
+    if result.role != "self-test" or result.outcome != "completed" or result.planted is None:
+        return None
+    score = trust.score(result)
+    if any(check.state == "fail" for check in result.checks) or (score is not None and score.state == "wrong"):
+        return True
+    return False if trust.ended else None
+
+
+def _verdict(result: Result, trust: Trust) -> Verdict:
+    judge = _judge_self_test if result.role == "self-test" else _judge
+    name, reasons, statement = judge(result, trust)
     return Verdict(
         run_id=result.run_id,
         cell=result.cell,
@@ -88,7 +118,24 @@ def _verdict(result: Result, reference_unstable: bool) -> Verdict:
     )
 
 
-def _judge(result: Result, reference_unstable: bool) -> tuple[VerdictName, tuple[str, ...], str]:
+def _judge_self_test(result: Result, trust: Trust) -> Judged:
+    if result.outcome != "completed":
+        name = _FROM_OUTCOME[result.outcome]
+        told = f"self-test: {result.outcome}: {result.outcome_detail}"
+        return ("void" if name == "void" else "inconclusive"), ("self_test_not_run", result.outcome), told
+    fault = result.planted.fault if result.planted is not None else "nothing"
+    caught = _caught(result, trust)
+    if caught is None:
+        return "inconclusive", ("self_test_open",), f"self-test: {fault} was planted; the last launch is still to judge"
+    if not caught:
+        return "fail", ("self_test_missed",), f"self-test: {fault} was planted and nothing noticed it"
+    score = trust.score(result)
+    failed = [check for check in result.checks if check.state == "fail"]
+    told = _details(failed) if failed else score.detail if score is not None else ""
+    return "pass", (), f"self-test: {fault} was planted and found: {told}"
+
+
+def _judge(result: Result, trust: Trust) -> Judged:
     if result.outcome != "completed":
         kind = result.diagnosis.kind if result.diagnosis else "no_diagnosis"
         reasons = (result.outcome,) if kind in {"unknown", "no_diagnosis", "ok"} else (result.outcome, kind)
@@ -100,26 +147,85 @@ def _judge(result: Result, reference_unstable: bool) -> tuple[VerdictName, tuple
     if unproven:
         also = _codes(failed)
         return "inconclusive", ("configuration_not_proven", *also), "; ".join(unproven)
-    return _judge_checks(result, failed, reference_unstable)
+    return _judge_checks(result, trust)
 
 
-def _judge_checks(
-    result: Result, failed: Sequence[CheckResult], reference_unstable: bool
-) -> tuple[VerdictName, tuple[str, ...], str]:
-    wrong = [check for check in failed if check.check in {"lossless", "load", "coding"}]
-    if wrong and reference_unstable:
-        return "inconclusive", ("reference_unstable",), "the reference differs from itself; " + wrong[0].detail
-    if wrong:
-        return "corrupt", _codes(wrong), _details(wrong)
+def _judge_checks(result: Result, trust: Trust) -> Judged:
+    score = trust.score(result)
+    explained = [check for check in result.checks if trust.explains(check, score)]
+    left = [check for check in result.checks if check not in explained]
+    failed = [check for check in left if check.state == "fail"]
+    wrong = [check for check in failed if check.check in CONTENT_CHECKS]
+    if wrong or (score is not None and score.state == "wrong"):
+        return _wrong(wrong, score, trust)
     if failed:
         return "fail", _codes(failed), _details(failed)
-    open_checks = [check for check in result.checks if check.state == "inconclusive" or _is_missing(check)]
-    if open_checks:
-        return "inconclusive", _codes(open_checks), _details(open_checks)
-    if result.expectation.topk_requested != result.expectation.topk_effective:
-        note = result.expectation.note or "the engine source cannot honour the requested top-k"
-        return "inconclusive", ("topk_not_honoured",), f"top-k not honoured: {note}"
-    return "pass", (), "every check that applies passed"
+    lost = _power_lost(result, score, trust)
+    open_codes, open_words = _open(result, left, score)
+    if open_codes:
+        return "inconclusive", open_codes, "; ".join([*open_words, *lost])
+    doubt = trust.doubt(compared=True, wrong=False)
+    if doubt is not None:
+        return "inconclusive", (doubt[0],), doubt[1]
+    said = ["every check that applies passed"]
+    if explained and score is not None:
+        said.append(f"first differences are explained by rescoring: {score.detail}")
+    return "pass", (), "; ".join([*said, *lost])
+
+
+def _wrong(wrong: Sequence[CheckResult], score: AttemptScore | None, trust: Trust) -> Judged:
+    by_score = score if score is not None and score.state == "wrong" else None
+    compared = by_score is not None or any(check.check != "coding" for check in wrong)
+    words = [*([_details(wrong)] if wrong else []), *([f"rescoring: {by_score.detail}"] if by_score else [])]
+    doubt = trust.doubt(compared=compared, wrong=True)
+    if doubt is not None:
+        return "inconclusive", (doubt[0],), "; ".join([doubt[1], words[0]])
+    codes = [*_codes(wrong), *([by_score.reason or "rescoring"] if by_score else [])]
+    return "corrupt", tuple(dict.fromkeys(codes)), "; ".join(words)
+
+
+def _open(
+    result: Result, left: Sequence[CheckResult], score: AttemptScore | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What keeps a launch without a failure from passing: codes and words. What is absent is unknown."""
+    checks = [check for check in left if check.state == "inconclusive" or _is_missing(check)]
+    found = [(check.reason or check.check, check.detail) for check in checks]
+    made = {check.check for check in result.checks}
+    found += [("check_missing", f"the result has no {name}") for name in _demanded_checks(result) if name not in made]
+    seen = any(check.check in CONTENT_CHECKS and check.state != "not_applicable" for check in result.checks)
+    sound = score is not None and score.state == "sound"
+    if not seen and not sound and "lossless" in made:
+        found.append(("content_not_checked", "what was said was compared with nothing"))
+    expectation = result.expectation
+    if not found and expectation.topk_requested != expectation.topk_effective:
+        note = expectation.note or "the engine source cannot honour the requested top-k"
+        found.append(("topk_not_honoured", f"top-k not honoured: {note}"))
+    return tuple(code for code, _ in found), tuple(words for _, words in found)
+
+
+def _power_lost(result: Result, score: AttemptScore | None, trust: Trust) -> list[str]:
+    """What was not seen, once the run has ended, because the outputs were not scored; the reference needs no score."""
+    if not trust.ended or result.role in {"reference", "reference-again"}:
+        return []
+    if score is not None and score.state != "unknown":
+        return []
+    why = score.detail if score is not None else trust.not_rescored or "these outputs were not sent"
+    return [f"not rescored ({why}): of each output only what precedes its first difference was judged"]
+
+
+def _demanded_checks(result: Result) -> tuple[CheckName, ...]:
+    always: tuple[CheckName, ...] = ("launch", "lossless", "throughput")
+    return always if result.coordinates.shape == "none" else (*always, "acceptance")
+
+
+def _demanded_facts(result: Result) -> list[str]:
+    """Facts that every launch of this shape must have looked for; which of those it found unknown is another matter."""
+    facts = ["algorithm", "graph_replayed"]
+    if result.coordinates.shape != "none":
+        facts.append("width")
+    if result.expectation.topk_requested is not None:
+        facts.append("topk")
+    return facts
 
 
 def _is_missing(check: CheckResult) -> bool:
@@ -136,7 +242,7 @@ def _details(checks: Sequence[CheckResult]) -> str:
 
 
 def _unproven(result: Result, *, contradicted_only: bool) -> list[str]:
-    return [
+    unproven = [
         f"{proof.fact}: expected {proof.expected}, {proof.source} says {proof.observed}"
         if proof.state == "contradicted"
         else f"{proof.fact}: expected {proof.expected}, not provable from {proof.source}"
@@ -144,7 +250,9 @@ def _unproven(result: Result, *, contradicted_only: bool) -> list[str]:
         if proof.state == "contradicted"
         or (proof.state == "unknown" and proof.fact in MUST_BE_PROVEN and not contradicted_only)
     ]
-
-
-def _state(result: Result, name: str) -> str | None:
-    return next((check.state for check in result.checks if check.check == name), None)
+    if contradicted_only:
+        return unproven
+    stated = {proof.fact for proof in result.proof}
+    return unproven + [
+        f"{fact}: the result says nothing of it" for fact in _demanded_facts(result) if fact not in stated
+    ]

@@ -25,6 +25,7 @@ from matrix.spec import load_spec
 from repro import codec, store
 from repro.errors import InterruptedRunError, NothingToRunError, RecordError, UnavailableError
 from repro.model import GpuHealth, PlanStep, PlantedRule, Result, Step, Verdict
+from repro.verdict import cell_verdict
 
 SPEC = load_spec("sim")
 
@@ -164,7 +165,7 @@ ALL_CRASH = {"sim-ar-eager-nonvls": [CRASH], C7: [CRASH]}
 
 
 def code(finished: Finished) -> int:
-    return summary.exit_code(summary.cell_verdicts(finished.verdicts))
+    return summary.exit_code(summary.cell_verdicts(finished.results, finished.verdicts))
 
 
 # --- exit codes -------------------------------------------------------------------------------------------------------
@@ -175,7 +176,7 @@ def cells(*names: str) -> tuple[summary.CellVerdict, ...]:
         Verdict(run_id="r", cell=f"c{n}", attempt=1, verdict=name, reasons=(), statement="s")  # type: ignore[arg-type]
         for n, name in enumerate(names)
     ]
-    return summary.cell_verdicts(verdicts)
+    return tuple(cell_verdict(verdict.cell, [verdict]) for verdict in verdicts)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +289,8 @@ def test_planted_faults_are_in_every_record(bench: Bench) -> None:
     assert finished.directory.run().planted == (rule,)
     planted = {result.cell: result.planted.fault if result.planted else None for result in finished.results}
     assert planted == {AR: None, C7: "wrong-token"}
-    table = summary.table(finished.directory.plan(), finished.results, summary.cell_verdicts(finished.verdicts))
+    counted = summary.cell_verdicts(finished.results, finished.verdicts)
+    table = summary.table(finished.directory.plan(), finished.results, counted)
     assert f"{C7} [planted: wrong-token]" in table
 
 

@@ -9,8 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repro import codec
-from repro.model import CheckResult, Diagnosis, Expectation, Planted, Proof, Result, Verdict
-from repro.verdict import MUST_BE_PROVEN, cell_verdict, run_verdicts
+from repro.model import (
+    CheckResult,
+    Diagnosis,
+    Difference,
+    Expectation,
+    Measurement,
+    Planted,
+    Proof,
+    Rescoring,
+    Result,
+    Verdict,
+    Vote,
+)
+from repro.verdict import MUST_BE_PROVEN, cell_verdict, run_verdicts, verdicts_by_cell
 
 FILES = Path(__file__).parents[2] / "data" / "records"
 DIAGNOSIS: Diagnosis = codec.read(FILES / "diagnosis-v1.json", Diagnosis)
@@ -38,6 +50,11 @@ def check(name: str, state: str, reason: str | None = None) -> CheckResult:
     )
 
 
+def proof(fact: str, state: str) -> Proof:
+    return Proof(fact=fact, expected=17, observed=None, state=state, source="/server_info x")  # type: ignore[arg-type]
+
+
+PROVEN = tuple(proof(fact, "proven") for fact in sorted(MUST_BE_PROVEN))
 GOOD = tuple(check(name, "pass") for name in ("launch", "lossless", "acceptance", "throughput"))
 WELL: Result = replace(
     codec.read(FILES / "result-v1.json", Result),
@@ -46,7 +63,7 @@ WELL: Result = replace(
     role="cell",
     planted=None,
     expectation=HONOURED,
-    proof=(),
+    proof=PROVEN,
     checks=GOOD,
     diagnosis=None,
 )
@@ -145,14 +162,16 @@ def test_a_check_that_applies_and_left_no_evidence_keeps_it_from_passing(name: s
     assert (found.verdict, found.reasons) == ("inconclusive", ("no_evidence",))
 
 
-def proof(fact: str, state: str) -> Proof:
-    return Proof(fact=fact, expected=17, observed=None, state=state, source="/server_info x")  # type: ignore[arg-type]
+def with_proof(*changed: Proof) -> tuple[Proof, ...]:
+    """All that must be proven, but for these."""
+    named = {one.fact for one in changed}
+    return (*(one for one in PROVEN if one.fact not in named), *changed)
 
 
 @pytest.mark.parametrize("fact", ["width", "nvls_initialised", "window"])
 def test_a_contradicted_configuration_is_inconclusive_whatever_the_checks_say(fact: str) -> None:
     for checks in ((), (check("lossless", "fail", "content_wrong"),)):
-        found = verdict(result(*checks, proof=(proof("algorithm", "proven"), proof(fact, "contradicted"))))
+        found = verdict(result(*checks, proof=with_proof(proof(fact, "contradicted"))))
         assert found.verdict == "inconclusive"
         assert found.reasons[0] == "configuration_not_proven"
         assert found.reasons[1:] == (("content_wrong",) if checks else ())
@@ -161,13 +180,16 @@ def test_a_contradicted_configuration_is_inconclusive_whatever_the_checks_say(fa
 
 @pytest.mark.parametrize("fact", sorted(MUST_BE_PROVEN))
 def test_what_must_be_proven_and_is_unknown_weighs_as_much(fact: str) -> None:
-    found = verdict(result(proof=(proof(fact, "unknown"),)))
+    found = verdict(result(proof=with_proof(proof(fact, "unknown"))))
     assert (found.verdict, found.reasons) == ("inconclusive", ("configuration_not_proven",))
     assert "not provable from /server_info x" in found.statement
 
 
 def test_other_unknown_facts_do_not_keep_a_cell_from_passing() -> None:
-    assert verdict(result(proof=(proof("nvls_initialised", "unknown"), proof("window", "proven")))).verdict == "pass"
+    assert (
+        verdict(result(proof=with_proof(proof("nvls_initialised", "unknown"), proof("window", "proven")))).verdict
+        == "pass"
+    )
 
 
 def test_a_topk_that_is_not_honoured_never_passes() -> None:
@@ -214,6 +236,198 @@ def test_planted_results_stay_marked_and_are_judged_like_others() -> None:
     planted = result(WRONG, planted=Planted(fault="stale-mask", number=None))
     assert verdict(planted).verdict == "corrupt"
     assert codec.decode(codec.encode(planted), Result, where="it").planted == planted.planted
+
+
+# --- what is absent is unknown ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["launch", "lossless", "throughput", "acceptance"])
+def test_a_check_that_the_result_lacks_keeps_it_from_passing(name: str) -> None:
+    lacking = replace(WELL, checks=tuple(one for one in GOOD if one.check != name))
+    assert (verdict(lacking).verdict, verdict(lacking).reasons) == ("inconclusive", ("check_missing",))
+    assert name in verdict(lacking).statement
+
+
+def test_without_speculation_there_is_no_acceptance_to_lack() -> None:
+    where = replace(WELL.coordinates, budget=0, topk=None, shape="none")
+    plain = replace(HONOURED, algorithm=None, width=None, topk_requested=None, topk_effective=None)
+    facts = (proof("algorithm", "proven"), proof("graph_replayed", "proven"))
+    one = replace(WELL, coordinates=where, expectation=plain, proof=facts, checks=GOOD[:2] + GOOD[3:])
+    assert verdict(one).verdict == "pass"
+
+
+@pytest.mark.parametrize("fact", sorted(MUST_BE_PROVEN))
+def test_a_fact_that_the_result_is_silent_about_is_not_proven(fact: str) -> None:
+    silent = verdict(replace(WELL, proof=tuple(one for one in PROVEN if one.fact != fact)))
+    assert (silent.verdict, silent.reasons) == ("inconclusive", ("configuration_not_proven",))
+    assert f"{fact}: the result says nothing of it" in silent.statement
+
+
+def test_content_that_was_compared_with_nothing_is_no_pass() -> None:
+    unchecked = check("lossless", "not_applicable", "not_applicable")
+    assert verdict(result(unchecked)).reasons == ("content_not_checked",)
+    assert verdict(result(unchecked)).verdict == "inconclusive"
+    assert verdict(result(unchecked, check("coding", "pass"))).verdict == "pass"
+    assert verdict(result(unchecked, check("acceptance", "fail", "acceptance_at_floor"))).verdict == "fail"
+
+
+# --- rescoring --------------------------------------------------------------------------------------------------------
+
+KNOWN: Rescoring = codec.read(FILES / "result-v2.json", Result).rescoring  # type: ignore[assignment]
+LAST = "sm_103-ar-eager-nonvls"
+TIE = check("lossless", "inconclusive", "tie")
+
+
+def scored(state: str, *, exact: bool = False, one: Result = WELL, **changes: Any) -> Result:
+    """The last launch, whose rescoring says this of the attempt."""
+    assert KNOWN.calibration is not None
+    score = replace(
+        KNOWN.scores[0],
+        cell=one.cell,
+        attempt=one.attempt,
+        state=state,  # type: ignore[arg-type]
+        reason=None if state == "sound" else "tokens_wrong",
+    )
+    facts: dict[str, Any] = {
+        "calibration": replace(KNOWN.calibration, exact=exact),
+        "scores": (score,),
+        "self_tests": (),
+        "votes": (),
+        **changes,
+    }
+    return result(role="reference-again", cell=LAST, rescoring=replace(KNOWN, **facts))
+
+
+def judged(one: Result, last: Result) -> Verdict:
+    return run_verdicts([one, last])[0]
+
+
+def test_a_wrong_score_is_corrupt_whatever_the_first_differences_say() -> None:
+    for checks in ((), (TIE,), (check("acceptance", "fail", "acceptance_at_floor"),)):
+        found = judged(result(*checks), scored("wrong"))
+        assert (found.verdict, found.reasons) == ("corrupt", ("tokens_wrong",))
+        assert "rescoring: 9 of 1920 tokens lie above" in found.statement
+    both = judged(result(WRONG), scored("wrong"))
+    assert both.reasons == ("content_wrong", "tokens_wrong")
+
+
+@pytest.mark.parametrize(
+    ("checks", "exact", "name", "reasons"),
+    [
+        ((TIE,), False, "pass", ()),
+        ((TIE,), True, "pass", ()),
+        ((check("lossless", "inconclusive", "margin_unknown"),), True, "pass", ()),
+        ((check("load", "inconclusive", "tie"),), False, "pass", ()),
+        ((WRONG,), False, "pass", ()),
+        ((WRONG,), True, "corrupt", ("content_wrong",)),
+        ((WRONG, check("load", "fail", "content_wrong")), False, "pass", ()),
+        ((check("lossless", "fail", "text_degenerate"),), False, "corrupt", ("text_degenerate",)),
+        ((check("lossless", "inconclusive", "requests_missing"),), False, "inconclusive", ("requests_missing",)),
+        ((check("coding", "fail", "too_few_solved"),), False, "corrupt", ("too_few_solved",)),
+        ((check("acceptance", "fail", "acceptance_at_floor"),), False, "fail", ("acceptance_at_floor",)),
+        ((check("lossless", "not_applicable", "not_applicable"),), False, "pass", ()),
+    ],
+)
+def test_a_sound_score_explains_what_rounding_can_do_and_no_more(
+    checks: tuple[CheckResult, ...], exact: bool, name: str, reasons: tuple[str, ...]
+) -> None:
+    found = judged(result(*checks), scored("sound", exact=exact))
+    assert (found.verdict, found.reasons) == (name, reasons)
+
+
+def test_tokens_that_are_not_there_cannot_be_scored() -> None:
+    cut = Difference(prompt="p1", concurrency=1, at=40, expected=7, got=None, margin=3.0)
+    short = replace(WRONG, differences=(cut,))
+    counted = Measurement(
+        name="outputs_of_other_length",
+        at={},
+        value=2,
+        low=None,
+        high=None,
+        unit="count",
+        n=20,
+        basis="measured",
+        reason=None,
+    )
+    assert judged(result(short), scored("sound")).verdict == "corrupt"
+    assert judged(result(replace(WRONG, measurements=(counted,))), scored("sound")).verdict == "corrupt"
+
+
+def test_an_unknown_score_leaves_the_checks_alone_and_says_what_is_lost() -> None:
+    nothing = result(role="reference-again", cell=LAST, rescoring=None)
+    refused = scored("sound", scores=(), calibration=None, reason="input log-probabilities were refused")
+    for last in (scored("unknown"), nothing, refused):
+        assert judged(WELL, last).verdict == "pass"
+        assert "only what precedes its first difference was judged" in judged(WELL, last).statement
+        assert judged(result(TIE), last).reasons == ("tie",)
+        assert judged(result(WRONG), last).verdict == "corrupt"
+    assert "were refused" in judged(WELL, refused).statement
+    assert verdict(WELL).statement == "every check that applies passed", "the run is not over"
+
+
+@pytest.mark.parametrize("place", ["recorded", "copies", "launch"])
+def test_an_oracle_that_missed_what_was_planted_is_believed_in_nothing(place: str) -> None:
+    missed = (replace(KNOWN.self_tests[0], state="missed", place=place),)  # type: ignore[arg-type]
+    floor = result(check("acceptance", "fail", "acceptance_at_floor"))
+    for one, state in ((WELL, "sound"), (WELL, "wrong"), (result(WRONG), "wrong")):
+        found = judged(one, scored(state, self_tests=missed))
+        assert (found.verdict, found.reasons) == ("inconclusive", ("oracle_not_trusted",))
+        assert "one wrong token in 200" in found.statement
+    assert judged(floor, scored("sound", self_tests=missed)).verdict == "fail"
+    not_run = (replace(KNOWN.self_tests[0], state="not_run"),)
+    assert judged(WELL, scored("sound", self_tests=not_run)).verdict == "pass"
+
+
+def test_an_outvoted_reference_is_no_witness() -> None:
+    votes = (Vote(arms=(LAST, "a", "b"), odd=LAST, statement="a and b agree, and the reference with neither"),)
+    for one, state in ((WELL, "sound"), (result(WRONG), "wrong")):
+        found = judged(one, scored(state, votes=votes))
+        assert (found.verdict, found.reasons) == ("inconclusive", ("reference_outvoted",))
+        assert "a and b agree" in found.statement
+    coding = result(check("coding", "fail", "too_few_solved"))
+    assert judged(coding, scored("sound", votes=votes)).verdict == "corrupt", "no reference was asked"
+    others = (replace(votes[0], odd="a"),)
+    assert judged(WELL, scored("sound", votes=others)).verdict == "pass"
+
+
+# --- the self-test launch ---------------------------------------------------------------------------------------------
+
+FAULT = Planted(fault="wrong-token", number=200)
+
+
+def self_test(*checks: CheckResult, **changes: Any) -> Result:
+    return result(*checks, **{"role": "self-test", "planted": FAULT, "attempt": 7, **changes})
+
+
+def test_a_planted_fault_that_is_found_is_what_a_self_test_passes_by() -> None:
+    for one, last in (
+        (self_test(WRONG), scored("sound")),
+        (self_test(check("acceptance", "fail", "acceptance_at_floor")), scored("sound")),
+        (self_test(), scored("wrong", one=self_test())),
+    ):
+        own, other, _ = run_verdicts([one, WELL, last])
+        assert (own.verdict, own.reasons, other.verdict) == ("pass", (), "pass")
+        assert "wrong-token was planted and found" in own.statement
+
+
+def test_a_self_test_that_found_nothing_takes_the_run_with_it() -> None:
+    own, other, _ = run_verdicts([self_test(), WELL, scored("sound")])
+    assert (own.verdict, own.reasons) == ("fail", ("self_test_missed",))
+    assert (other.verdict, other.reasons) == ("inconclusive", ("oracle_not_trusted",))
+
+
+def test_a_self_test_waits_for_the_last_launch_and_one_that_died_says_nothing() -> None:
+    assert verdict(self_test()).reasons == ("self_test_open",)
+    for outcome, name in (("crashed", "inconclusive"), ("lost", "void")):
+        own, other, _ = run_verdicts([self_test(outcome=outcome), WELL, scored("sound")])
+        assert (own.verdict, own.reasons[0]) == (name, "self_test_not_run")
+        assert other.verdict == "pass"
+
+
+def test_a_self_test_counts_in_no_cell() -> None:
+    results = [self_test(), result(attempt=1), result(WRONG, attempt=2)]
+    assert [v.attempt for v in verdicts_by_cell(results, run_verdicts(results))[WELL.cell]] == [1, 2]
+    assert verdicts_by_cell([self_test()], run_verdicts([self_test()])) == {}
 
 
 # --- a cell -----------------------------------------------------------------------------------------------------------
