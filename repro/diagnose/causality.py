@@ -112,7 +112,7 @@ def fatal_events(case: Case) -> list[Placed]:
 
 def _counts(item: Placed, case: Case) -> bool:
     pattern = item.event.pattern
-    tags = {tag for other in case.placed if other is not item for tag in other.event.pattern.tags}
+    tags = {tag for other in case.placed if _beside(item, other) for tag in other.event.pattern.tags}
     if set(pattern.follows) & tags or set(pattern.unless) & tags:
         return False
     if pattern.needs and not set(pattern.needs) & tags:
@@ -124,6 +124,12 @@ def _counts(item: Placed, case: Case) -> bool:
     if case.status == 0 and case.well and (pattern.weak or pattern.role == "symptom" or pattern.kind in LIVE):
         return False
     return not _survived(item, case)
+
+
+def _beside(item: Placed, other: Placed) -> bool:
+    """True if one event may have to do with the other: what another server in the same log does has not."""
+    sources = {item.event.source, other.event.source}
+    return other is not item and (len(sources) == 1 or None in sources or item.event.order[0] != other.event.order[0])
 
 
 def _from_outside(item: Placed, case: Case) -> bool:

@@ -92,8 +92,8 @@ class Segments:
         if part not in self._broken:
             near = range(max((part - 1) * _NEAR, 0), min((part + 2) * _NEAR, len(self._raw)))
             lengths = [len(self.text(number)) for number in near]
-            found = (self._wrapping(near, shown) for shown in (lengths, *self._lengths_shown(near)))
-            self._broken[part] = next((broken for broken in found if broken), None)
+            found = [self._wrapping(near, shown) or frozenset() for shown in (lengths, *self._lengths_shown(near))]
+            self._broken[part] = max(found, key=len) or None
         return self._broken[part]
 
     def _wrapping(self, near: range, lengths: list[int]) -> "_Width | None":

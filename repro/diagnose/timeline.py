@@ -121,7 +121,11 @@ def _with_kernel(item: Placed, placed: Sequence[Placed], launches: Sequence[Laun
     failed = (
         other.phase
         for other in placed
-        if other.launch == number and not other.stopping and _fails(other.event) and not _of_kernel(other.event)
+        if other.launch == number
+        and other.event.source == item.event.source
+        and not other.stopping
+        and _fails(other.event)
+        and not _of_kernel(other.event)
     )
     return replace(item, launch=number, phase=next(failed, launches[number].phase_of(item.event)))
 

@@ -10,6 +10,7 @@ _TIME = re.compile(rb"(\d\d):(\d\d):(\d\d)")
 _RANK = re.compile(
     rb"^\[[^\]]*?\b(TP\d+|RANK \d+)\]|^\[rank(\d+)\]|\((?:Vllm)?Worker[^)]*?(?:TP|rank=)(\d+)|\[(\d)\] (?:\S+ )?NCCL"
 )
+_MARKS = re.compile(r"\x1b\[[0-9;]*m|.")
 _WORDS = re.compile(rb"[A-Za-z]{4,}")
 
 
@@ -51,17 +52,18 @@ def _changed(mutant: Mutant, lines: Sequence[Line], *, ordered: bool = True) -> 
 
 
 def shuffled_ranks(mutant: Mutant, chance: random.Random) -> Mutant:
-    """Each rank's lines keep their order; the ranks are late by less than a second."""
-    late: dict[bytes | None, float] = {}
-    now, rank, keyed = 0.0, None, []
+    """Each rank's lines keep their order; the ranks are late by less than a second. Lines of no rank keep their place."""
+    late: dict[bytes, float] = {}
+    now, rank, run, keyed = 0.0, None, 0, []
     for place, line in enumerate(mutant.lines):
         clock = _TIME.search(line.text[:60])
         if clock:
             now = max(now, int(clock[1]) * 3600 + int(clock[2]) * 60 + int(clock[3]) + 0.0)
             found = _RANK.search(line.text)
             rank = next(filter(None, found.groups())) if found else None
-        keyed.append((now + late.setdefault(rank, chance.random() * 0.9 if rank else 0.0), place, line))
-    return _changed(mutant, [line for _, _, line in sorted(keyed, key=lambda item: item[:2])])
+        run += rank is None
+        keyed.append((run, now + (late.setdefault(rank, chance.random() * 0.9) if rank else 0.0), place, line))
+    return _changed(mutant, [line for *_, line in sorted(keyed, key=lambda item: item[:3])])
 
 
 def cut_head(mutant: Mutant, chance: random.Random) -> Mutant:
@@ -75,16 +77,30 @@ def cut_tail(mutant: Mutant, chance: random.Random) -> Mutant:
 
 
 def _wrapped(width: int) -> Mutation:
+    """As a terminal wraps: colours have no width, and what a carriage return has overwritten is no longer counted."""
+
     def wrap(mutant: Mutant, chance: random.Random) -> Mutant:
         lines: list[Line] = []
         for line in mutant.lines:
-            text = line.text.decode("utf-8", "replace")
-            pieces = [text[at : at + width].encode() for at in range(0, max(len(text), 1), width)]
+            bar, _, shown = line.text.decode("utf-8", "replace").rstrip("\r").rpartition("\r")
+            pieces = [piece.encode() for piece in _columns(shown, width)]
+            pieces[0] = f"{bar}\r".encode() + pieces[0] if bar else pieces[0]
             # The last piece stands for the whole: with it the line is complete.
             lines += [Line(piece, None) for piece in pieces[:-1]] + [Line(pieces[-1], line.origin)]
         return _changed(mutant, lines)
 
     return wrap
+
+
+def _columns(text: str, width: int) -> list[str]:
+    pieces, used = [""], 0
+    for mark in _MARKS.findall(text):
+        if used == width and not mark.startswith("\x1b"):
+            pieces.append("")
+            used = 0
+        pieces[-1] += mark
+        used += not mark.startswith("\x1b")
+    return pieces
 
 
 def coloured(mutant: Mutant, chance: random.Random) -> Mutant:
