@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from report.compare import against_baselines, against_runs
+from report.best import best_configurations, crossovers
+from report.compare import NOTHING_DECLARED, Declared, against_baselines, against_runs
 from report.findings import find
 from report.load import Loaded, LoadedRun
 from repro.model import Baseline, Comparison, Findings, Problem, ReportedRun
@@ -30,7 +31,14 @@ class Document:
         )
 
 
-def assemble(results: Loaded, against: Loaded | None, baselines: Sequence[Baseline], *, tool_version: str) -> Document:
+def assemble(
+    results: Loaded,
+    against: Loaded | None,
+    baselines: Sequence[Baseline],
+    *,
+    tool_version: str,
+    declared: Declared = NOTHING_DECLARED,
+) -> Document:
     """The document about the newest run of each target. Pure."""
     shown = results.newest()
     others = against.newest() if against is not None else ()
@@ -39,7 +47,9 @@ def assemble(results: Loaded, against: Loaded | None, baselines: Sequence[Baseli
         tool_version=tool_version,
         runs=tuple(run.reported() for run in results.runs),
         findings=find(shown),
-        comparisons=(*against_runs(shown, others), *against_baselines(shown, baselines)),
+        comparisons=(*against_runs(shown, others, declared), *against_baselines(shown, baselines, declared)),
+        best=tuple(found for run in shown for found in best_configurations(run)),
+        crossovers=tuple(found for run in shown for found in crossovers(run)),
         problems=(*problems, *(_no_other_run(shown, others) if against is not None else ())),
     )
     return Document(

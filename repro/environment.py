@@ -6,9 +6,10 @@ stands there; what only the plan or the step knows comes from :func:`declared_fa
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
+from repro.errors import SpecError
 from repro.model import Fact, Plan, Result, Scalar
 
 Comparability: TypeAlias = Literal["comparable", "unverified", "not_comparable"]
@@ -49,26 +50,74 @@ _MODEL_NAMES = frozenset({"model", "draft_model"})
 _NOT_RECORDED = "not recorded"
 
 
+SUBJECTS: Mapping[str, tuple[str, ...]] = {
+    "engine": ("engine_version", "engine_commit", "engine_source", "image_digest"),
+    "engine_version": ("engine_version", "engine_commit"),
+    "image": ("image_digest",),
+    "driver": ("gpu_driver",),
+    "cuda": ("cuda_toolkit",),
+    "model": ("model", "model_digest"),
+    "draft": ("draft_model", "draft_digest"),
+    "clocks": ("gpu_max_sm_clock_mhz",),
+    "power_limit": ("gpu_power_limit_w",),
+}
+"""What may be declared as the subject of a comparison, beside the fields of the key by their own names, and the fields
+that are then expected to differ. Another version of an engine is another commit."""
+
+
 class KeyComparison(NamedTuple):
-    """``reasons`` say why two sides are not comparable; ``unknowns`` are the fields that a side does not state."""
+    """``reasons`` say why two sides are not comparable; ``unknowns`` are the fields that a side does not state;
+    ``changed`` are the differences that are the subject of the comparison."""
 
     state: Comparability
     reasons: tuple[str, ...]
     unknowns: tuple[str, ...]
+    changed: tuple[str, ...] = ()
 
 
-def compare_keys(ours: Mapping[str, Fact], theirs: Mapping[str, Fact], *, drafts: bool = True) -> KeyComparison:
+def subject_fields(names: Iterable[str]) -> frozenset[str]:
+    """The fields of the key that are declared by these names. Raises SpecError for a name that is none."""
+    found: set[str] = set()
+    for name in names:
+        if name not in SUBJECTS and name not in KEY_FIELDS:
+            known = ", ".join([*SUBJECTS, *(field for field in KEY_FIELDS if field not in SUBJECTS)])
+            raise SpecError(f"{name!r} is nothing that can be declared as changed; give some of: {known}")
+        found.update(SUBJECTS.get(name, (name,)))
+    return frozenset(found)
+
+
+def upgraded_fields(ours: Mapping[str, Fact], theirs: Mapping[str, Fact]) -> frozenset[str]:
+    """What an upgrade of the engine changes, if both sides state another engine version, or another commit; else none.
+
+    An image that differs under the same engine is no upgrade: whatever else it changed must be declared.
+    """
+    for field in ("engine_version", "engine_commit"):
+        here, there = _value(ours, field), _value(theirs, field)
+        if here is not None and there is not None and here != there:
+            return frozenset({"engine_version", "engine_commit", "image_digest"})
+    return frozenset()
+
+
+def compare_keys(
+    ours: Mapping[str, Fact],
+    theirs: Mapping[str, Fact],
+    *,
+    drafts: bool = True,
+    changed: Collection[str] = (),
+) -> KeyComparison:
     """Whether numbers of the two sides may be compared.
 
-    Any fact that both state and that differs makes them `not_comparable`; else any fact that one of them does not
-    state makes them `unverified`. Where both sides state that they have no GPU, facts about the processor stand in for
-    those about GPUs; without ``drafts`` there are none about the draft.
+    Any fact that both state and that differs makes them `not_comparable`, unless it is one of ``changed``, the subject
+    of the comparison; else any fact that one of them does not state makes them `unverified`. Where both sides state
+    that they have no GPU, facts about the processor stand in for those about GPUs; without ``drafts`` there are none
+    about the draft.
     """
     left_out = _NEEDS_GPU if _value(ours, "gpu_count") == 0 == _value(theirs, "gpu_count") else _WITHOUT_GPU
     if not drafts:
         left_out |= _NEEDS_DRAFT
     reasons: list[str] = []
     unknowns: list[str] = []
+    subject: list[str] = []
     for field in KEY_FIELDS:
         if field in left_out:
             continue
@@ -76,9 +125,9 @@ def compare_keys(ours: Mapping[str, Fact], theirs: Mapping[str, Fact], *, drafts
         if here is None or there is None:
             unknowns.append(field)
         elif _canonical(field, here) != _canonical(field, there):
-            reasons.append(f"{field} is {here} here and {there} there")
+            (subject if field in changed else reasons).append(f"{field} is {here} here and {there} there")
     state: Comparability = "not_comparable" if reasons else "unverified" if unknowns else "comparable"
-    return KeyComparison(state, tuple(reasons), tuple(unknowns))
+    return KeyComparison(state, tuple(reasons), tuple(unknowns), tuple(subject))
 
 
 def declared_facts(plan: Plan | None, result: Result) -> dict[str, Fact]:

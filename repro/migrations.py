@@ -40,12 +40,37 @@ def _timeline_entry_1(entry: dict[str, Any]) -> dict[str, Any]:
     return dict(entry)
 
 
+def _baseline_1(baseline: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 held figures of an account, which do not tell launches apart."""
+    measurements = [{**number, "values": []} for number in baseline["measurements"]]
+    source = {**baseline["source"], "sha256": None, "imported_at": None}
+    return {**baseline, "source": source, "measurements": measurements, "failures": None, "unread": []}
+
+
+_NUMBER_2 = ("ours_n", "baseline_n", "ratio_low", "ratio_high", "p", "p_corrected", "margin")
+
+
+def _findings_1(findings: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 tested without correction, kept no p, and looked for no best configuration."""
+    comparisons = [
+        {
+            **comparison,
+            "changed": [],
+            "numbers": [{**number, **dict.fromkeys(_NUMBER_2)} for number in comparison["numbers"]],
+        }
+        for comparison in findings["comparisons"]
+    ]
+    return {**findings, "comparisons": comparisons, "best": [], "crossovers": []}
+
+
 MIGRATIONS: Mapping[tuple[str, int], Migration] = {
     ("plan", 1): _plan_1,
     ("step", 1): _step_1,
     ("check-evidence", 1): _check_evidence_1,
     ("result", 1): _result_1,
     ("timeline-entry", 1): _timeline_entry_1,
+    ("baseline", 1): _baseline_1,
+    ("findings", 1): _findings_1,
 }
 """(record, n) -> the function that turns a document of version n into one of version n + 1, ``schema_version`` apart.
 It returns a new document. A field that the old version did not have becomes null with a reason, never a guess."""

@@ -18,7 +18,7 @@ def everything(**changes: str | float) -> dict[str, Fact]:
 
 
 def test_equal_and_known_is_comparable() -> None:
-    assert compare_keys(everything(), everything()) == ("comparable", (), ())
+    assert compare_keys(everything(), everything()) == ("comparable", (), (), ())
 
 
 def test_a_known_difference_is_told_with_both_sides() -> None:
@@ -33,7 +33,7 @@ def test_a_fact_that_one_side_does_not_state_leaves_it_unverified(field: str, si
     partial = everything()
     partial[field] = Fact(value=None, status="unknown", reason="nvidia-smi is not installed")
     sides = (partial, everything()) if side == "here" else (everything(), partial)
-    assert compare_keys(*sides) == ("unverified", (), (field,))
+    assert compare_keys(*sides) == ("unverified", (), (field,), ())
 
 
 def test_a_missing_fact_is_as_unknown_as_one_that_says_so() -> None:
