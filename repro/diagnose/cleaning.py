@@ -33,7 +33,7 @@ def printable(data: bytes) -> bytes:
         data = data[2:]
     if any(mark in data for mark in _CONTROL_MARKS):  # quicker than one search for all
         data = data.translate(None, _CONTROLS)
-    if b"^[[" in data or b"\\x1b[" in data or b"\\u001b[" in data or b"#033[" in data:
+    if b"\\" in data or b"^" in data or b"#033[" in data:
         data = _ESCAPED.sub(b"", data)
     return data
 

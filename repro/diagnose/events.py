@@ -55,7 +55,7 @@ class Gauges:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observed:
     """What one log holds. ``counts``: how often each pattern was seen, by its id; ``events`` keeps the first and the
-    last of them. ``opening`` is the first line that says anything, ``ending`` the last."""
+    last of them."""
 
     name: str
     index: int
@@ -65,6 +65,3 @@ class Observed:
     gauges: Gauges
     size_bytes: int
     newest_first: bool
-    readable: bool
-    opening: LogLine | None
-    ending: LogLine | None

@@ -1,13 +1,13 @@
 """All literals of the catalogue in one automaton, and the rules whose literals a piece of a log has."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
-from repro.diagnose.catalogue import Catalogue, Pattern, Rule, catalogue
+from repro.diagnose.catalogue import Catalogue, Marker, Pattern, Rule, catalogue
 from repro.diagnose.cleaning import squeezed
 from repro.diagnose.gauges import GAUGE
 from repro.diagnose.segments import Reading
@@ -68,22 +68,27 @@ class Matcher:
         self._rules = list(owners.values())
         self._spoken = [tuple(dict.fromkeys(" ".join(text.split()) for text in spoken[key])) for key in self._literals]
         self._places = {pattern.id: place for place, pattern in enumerate(contents.patterns)}
-        self._automaton = BytesAhoCorasick(self._literals, implementation=Implementation.DFA)
+        self._automaton = _automaton(self._literals)
+        common = (literal for literal, rules in enumerate(self._rules) if any(_is_common(rule) for rule in rules))
+        self.common = frozenset(common)
 
-    def hits(self, text: bytes) -> list[Hit]:
-        """The literals in a squeezed block in order; of one that is there often, the first and the last few."""
-        found = self._automaton.find_matches_as_indexes(text, overlapping=True)
-        if not found:
-            return []
+    def scan(self, text: bytes) -> tuple[list[Hit], Counter[int]]:
+        """The literals in a squeezed block in order, and how often each is there; of one that is there often, the first
+        and the last few."""
         places: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for literal, start, end in found:
+        for literal, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True):
             places[literal].append((start, end))
         kept = (
             Hit(literal=literal, start=start, end=end)
             for literal, spans in places.items()
             for start, end in (spans if len(spans) <= 2 * _EACH_END else spans[:_EACH_END] + spans[-_EACH_END:])
         )
-        return sorted(kept, key=lambda hit: hit.start)
+        counts = Counter({literal: len(spans) for literal, spans in places.items()})
+        return sorted(kept, key=lambda hit: hit.start), counts
+
+    def without(self, literals: frozenset[int]) -> BytesAhoCorasick:
+        """An automaton for all literals but those."""
+        return _automaton([text for number, text in enumerate(self._literals) if number not in literals])
 
     def rules(self, literal: int) -> Iterable[Rule]:
         return self._rules[literal]
@@ -105,6 +110,15 @@ class Matcher:
             if found:
                 return reading, {name: value for name, value in found.groupdict().items() if value}
         return None
+
+
+def _is_common(rule: Rule) -> bool:
+    """True for what servers print all the time: a few of those lines say enough."""
+    return rule is GAUGE or (isinstance(rule, Marker) and rule.edge == "active")
+
+
+def _automaton(literals: Sequence[bytes]) -> BytesAhoCorasick:
+    return BytesAhoCorasick(literals, implementation=Implementation.DFA)
 
 
 @cache

@@ -1,7 +1,9 @@
 """Log file -> what it holds, in one pass and in constant memory."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from repro.diagnose.catalogue import Marker, Pattern
 from repro.diagnose.cleaning import clean, printable, squeezed
@@ -15,13 +17,18 @@ from repro.diagnose.sources import Block, Log, blocks
 from repro.diagnose.tally import Tally
 from repro.model import LogLine
 
+if TYPE_CHECKING:
+    from ahocorasick_rs import BytesAhoCorasick
+
 _LONGEST_TEXT = 500
 _NEAR_BEFORE, _NEAR_AFTER = 80, 30
 _NEAR_BEFORE_REVERSED, _NEAR_AFTER_REVERSED = 30, 80
 _HEADER_WITHIN = 60
 _LONGEST_NEAR = 400
 _MOST_WRAPPED = 24
-_TEXT_SHARE = 0.7
+_COMMON = 256
+_FIRST_BLOCKS = 2
+_SAMPLED = 64
 _FRAME = '  File "'
 _TRACEBACK = "Traceback (most recent call last)"
 
@@ -40,10 +47,11 @@ class _LogReader:
         self._newest_first = False
         self._tally = Tally()
         self._gauges = GaugeReader()
-        self._opening: LogLine | None = None
-        self._ending: LogLine | None = None
-        self._readable = False
         self._piece = 0
+        self._blocks = 0
+        self._seen: Counter[int] = Counter()
+        self._common = self._matcher.common
+        self._uncommon: BytesAhoCorasick | None = None
 
     def read(self) -> Observed:
         size = 0
@@ -62,9 +70,6 @@ class _LogReader:
             gauges=self._gauges.gauges,
             size_bytes=size,
             newest_first=self._newest_first,
-            readable=self._readable,
-            opening=self._opening,
-            ending=self._ending,
         )
 
     def _look_at_head(self, data: bytes) -> None:
@@ -74,27 +79,30 @@ class _LogReader:
 
     def _take(self, block: Block) -> None:
         cleaned = clean(block.data, self._envelopes)
-        text = squeezed(cleaned)
-        hits = self._matcher.hits(text)
-        segments: Segments | None = None
-        own_lines = block.data.count(b"\n", 0, block.own_bytes)
         whole = block.own_bytes == len(block.data)
-        self._note_ends(block, cleaned)
+        hits = self._hits(squeezed(cleaned), every=whole)
         if hits:
             segments = Segments(cleaned, block)
+            own_lines = block.data.count(b"\n", 0, block.own_bytes)
             for first, group in _by_piece(hits, segments):
                 if whole or segments.line(first) < own_lines or not own_lines:
                     self._consider(first, group, segments, block)
-        self._piece += len(segments) if segments else cleaned.count(b"\n") + cleaned.count(b"\r") + 1
+        self._piece += len(cleaned)  # there are never more pieces than bytes
 
-    def _note_ends(self, block: Block, cleaned: bytes) -> None:
-        if not self._readable:
-            sample = cleaned[: 1 << 16].decode("utf-8", "replace")
-            said = sum(1 for mark in sample if (mark.isprintable() and mark != "\ufffd") or mark in "\n\r\t")
-            self._readable = bool(sample.strip()) and said >= _TEXT_SHARE * len(sample)
-        if self._opening is None:
-            self._opening = _first_line(block, cleaned, self._log.said)
-        self._ending = _last_line(block, cleaned, self._log.said) or self._ending
+    def _hits(self, text: bytes, *, every: bool) -> list[Hit]:
+        """The literals in a block; of those that are everywhere only in some blocks, and in those with others."""
+        self._blocks += 1
+        if self._blocks > _FIRST_BLOCKS and not every and self._blocks % _SAMPLED:
+            if self._uncommon is None:
+                self._uncommon = self._matcher.without(self._common)
+            if not self._uncommon.find_matches_as_indexes(text):
+                return []
+        hits, counts = self._matcher.scan(text)
+        self._seen.update(counts)
+        common = self._common | {literal for literal in counts if self._seen[literal] > _COMMON}
+        if common != self._common:
+            self._common, self._uncommon = common, None
+        return hits
 
     def _consider(self, first: int, hits: list[Hit], segments: Segments, block: Block) -> None:
         last = max(segments.at(hit.end - 1) for hit in hits)
@@ -222,30 +230,6 @@ def _telling(text: str, pattern: Pattern) -> str:
     place = min((text.find(literal) for literal in pattern.literals if literal in text), default=0)
     begin = max(min(place - _LONGEST_TEXT // 4, len(text) - _LONGEST_TEXT), 0)
     return text[begin : begin + _LONGEST_TEXT]
-
-
-def _first_line(block: Block, cleaned: bytes, name: str) -> LogLine | None:
-    for number, line in enumerate(cleaned[: 1 << 16].split(b"\n")):
-        if line.strip():
-            offset = block.offset_bytes + block.starts[number]
-            return _log_line(name, block.first_line + number, offset, line)
-    return None
-
-
-def _last_line(block: Block, cleaned: bytes, name: str) -> LogLine | None:
-    tail = cleaned.rstrip()
-    if not tail:
-        return None
-    begin = tail.rfind(b"\n") + 1
-    offset = block.offset_bytes + block.data.rfind(b"\n", 0, len(block.data.rstrip())) + 1
-    return _log_line(name, block.first_line + cleaned.count(b"\n", 0, begin), offset, tail[begin:])
-
-
-def _log_line(name: str, number: int, offset: int, line: bytes) -> LogLine:
-    text = line.replace(b"\r", b"\n").strip().split(b"\n")[-1]
-    return LogLine(
-        file=name, line=number, offset_bytes=offset, text=text[: 1 << 14].decode("utf-8", "replace")[:_LONGEST_TEXT]
-    )
 
 
 def _is_newest_first(shown: bytes, cleaned: bytes, envelopes: Sequence[Envelope]) -> bool:

@@ -5,10 +5,14 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from repro.diagnose.cleaning import printable, squeezed
 from repro.diagnose.prefixes import clock_of, without_lead
 from repro.diagnose.sources import Block
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _ENDS = re.compile(rb"[\n\r]")
 _NEAR = 60
@@ -26,13 +30,14 @@ class Segments:
 
     def __init__(self, cleaned: bytes, block: Block) -> None:
         """``block`` holds the same lines as the log has them."""
-        self._raw = _ENDS.split(cleaned)
+        broken = b"\r" in cleaned
+        self._raw = _ENDS.split(cleaned) if broken else cleaned.split(b"\n")
         self._block = block
         self._texts: dict[int, str] = {}
         self._broken: dict[int, _Width | None] = {}
         self._ends = list(accumulate(len(squeezed(piece)) for piece in self._raw))
         newlines = (1 if end == b"\n" else 0 for end in _ENDS.findall(cleaned))
-        self._lines = [0, *accumulate(newlines)]
+        self._lines: Sequence[int] = [0, *accumulate(newlines)] if broken else range(len(self._raw))
 
     def __len__(self) -> int:
         return len(self._raw)
