@@ -133,8 +133,12 @@ def _finding(group: Sequence[_Sighting]) -> tuple[tuple[int, ...], Finding]:
         severity=severity,
         planted=first.planted,
         cells=tuple(sorted(cells)),
+        scope=(),
+        not_tested=(),
         evidence=_evidence(group),
         hypotheses=(),
+        settle=None,
+        bundle=None,
         next=next_command(shown),
     )
     return _rank(finding, first.cause.family, len(group)), finding
@@ -225,8 +229,12 @@ def _plain_finding(run: LoadedRun, shown: Shown, severity: Severity) -> tuple[tu
         severity=severity,
         planted=run.planted,
         cells=tuple(sorted(cell.id for cell, _ in shown.seen)),
+        scope=(),
+        not_tested=(),
         evidence=(),
         hypotheses=(),
+        settle=None,
+        bundle=None,
         next=next_command(shown),
     )
     return _rank(finding, shown.family, len(shown.attempts)), finding

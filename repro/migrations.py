@@ -47,6 +47,11 @@ def _baseline_1(baseline: dict[str, Any]) -> dict[str, Any]:
     return {**baseline, "source": source, "measurements": measurements, "failures": None, "unread": []}
 
 
+def _finding_1(finding: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 did not say where a finding holds, nor what would settle it."""
+    return {**finding, "scope": [], "not_tested": [], "settle": None, "bundle": None}
+
+
 _NUMBER_2 = ("ours_n", "baseline_n", "ratio_low", "ratio_high", "p", "p_corrected", "margin")
 
 
@@ -60,7 +65,8 @@ def _findings_1(findings: dict[str, Any]) -> dict[str, Any]:
         }
         for comparison in findings["comparisons"]
     ]
-    return {**findings, "comparisons": comparisons, "best": [], "crossovers": []}
+    found = [_finding_1(finding) for finding in findings["findings"]]
+    return {**findings, "findings": found, "comparisons": comparisons, "best": [], "crossovers": []}
 
 
 MIGRATIONS: Mapping[tuple[str, int], Migration] = {
@@ -70,6 +76,7 @@ MIGRATIONS: Mapping[tuple[str, int], Migration] = {
     ("result", 1): _result_1,
     ("timeline-entry", 1): _timeline_entry_1,
     ("baseline", 1): _baseline_1,
+    ("finding", 1): _finding_1,
     ("findings", 1): _findings_1,
 }
 """(record, n) -> the function that turns a document of version n into one of version n + 1, ``schema_version`` apart.

@@ -955,7 +955,11 @@ class EvidenceLink:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
     """One thing a human should act on. The ``id`` is a function of target, kind, signature and coordinates, so that it
-    is the same in every report about the same failure."""
+    is the same in every report about the same failure.
+
+    ``scope`` says where it holds and ``not_tested`` where that is not known, a line each; ``hypotheses`` are the
+    explanations that the runs do not tell apart. ``settle`` is a command whose outcome would; None: nothing is open, or
+    no such command exists. ``bundle`` is the command that packs what reproduces it; None if there is nothing to pack."""
 
     id: str
     statement: str
@@ -963,8 +967,12 @@ class Finding:
     severity: Literal["high", "medium", "low", "info"]
     planted: bool
     cells: tuple[str, ...]
+    scope: tuple[str, ...]
+    not_tested: tuple[str, ...]
     evidence: tuple[EvidenceLink, ...]
     hypotheses: tuple[str, ...]
+    settle: str | None
+    bundle: str | None
     next: str
 
 
