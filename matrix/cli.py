@@ -112,7 +112,7 @@ def plan_command(options: argparse.Namespace) -> int:
 
 
 def run_command(options: argparse.Namespace) -> int:
-    from matrix import armed, summary
+    from matrix import armed, oracle_lines, summary
     from matrix.environments import own_version
     from matrix.model_facts import declared_facts
     from matrix.preflight.this_host import health_of
@@ -155,6 +155,8 @@ def run_command(options: argparse.Namespace) -> int:
     finished = execute(job, options.results, outside)
     cells = summary.cell_verdicts(finished.results, finished.verdicts)
     _print(summary.table(plan, finished.results, cells))
+    for line in oracle_lines.lines(finished.results, finished.verdicts):
+        _print(_on_one_line(line))
     if job.planted:
         _tell("PLANTED FAULTS: this run tests graphrepro, it is no evidence about an engine")
     _tell(f"results: {finished.directory.path}; next: python -m report build --results {options.results}")

@@ -133,8 +133,8 @@ def judge_text(requests: Iterable[RequestRecord], reference: Reference | None) -
 
 
 def is_degenerate(evidence: CheckEvidence | None) -> bool:
-    """Whether an attempt's plain outputs are degenerate as a whole, which no comparison was needed to see. Requests that
-    brought no tokens are another matter."""
+    """Whether an attempt's plain outputs are degenerate as a whole, which no comparison was needed to see.
+    Requests that brought no tokens are another matter."""
     requests = plain_requests(evidence) if evidence is not None else ()
     return judge_text((request for request in requests if request.output_ids), None).mostly
 

@@ -124,9 +124,7 @@ def test_gaps_tell_a_tie_where_the_reference_said_something_else() -> None:
     arms = (arm(AR, said("ar")), arm(EAGER, one), arm(GRAPH, two))
     even = {(p, ids): (2.0,) * 40 for outputs in (one, two) for p, ids in outputs.items()}
     uneven = {**even, **dict.fromkeys(two.items(), (9.0,) * 40)}
-    assert votes(*arms, gaps=even, margins=None)[0].odd is None, (
-        "ar against each of them is unknown: its own gaps are not given"
-    )
+    assert votes(*arms, gaps=even, margins=None)[0].odd is None, ()
     ar = dict.fromkeys(said("ar").items(), (0.0,) * 40)
     assert votes(*arms, gaps={**even, **ar}, margins=None)[0].odd == AR
     assert votes(*arms, gaps={**uneven, **ar}, margins=None)[0].odd is None
