@@ -6,18 +6,25 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from report import console, html, junit, markdown
+from report import console, html, imports, junit, markdown, promote, shelf
+from report.compare import Declared
 from report.document import Document, assemble
 from report.escape import one_line
+from report.fieldmap import read_map, shipped_names
 from report.load import Loaded, load
 from repro import baselines, codec
+from repro.environment import subject_fields
 from repro.errors import GraphreproError, NothingToRunError, RecordError, SpecError, UnavailableError
+from repro.model import Baseline, Problem
 from repro.store import write_atomic
 
 _RESULTS = Path("results")
+_BASELINES = _RESULTS / "baselines"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 is no reason to fail
     arguments = _parser().parse_args(argv)
     try:
-        _build(arguments)
+        arguments.run(arguments)
     except GraphreproError as error:
         _tell(f"report: {error}")
         return error.exit_code
@@ -77,16 +84,123 @@ def _parser() -> argparse.ArgumentParser:
     )
     build.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: results/report)")
     build.add_argument("--against", type=Path, metavar="DIR", help="another results directory to compare with")
+    build.add_argument(
+        "--changed",
+        metavar="NAME[,NAME…]",
+        type=_names,
+        default=[],
+        help="what was changed on purpose, such as engine, image or driver: it may differ, all else must be equal",
+    )
+    build.add_argument(
+        "--margin",
+        type=_percent,
+        metavar="PERCENT",
+        help="difference in a number that counts as none (default: 3 for rates, 10 for waiting times)",
+    )
+    _add_baselines(build)
     build.add_argument("--target", metavar="T", help="only the runs of this target")
     build.add_argument("--json", action="store_true", help="print findings.json instead of the tables")
+    build.set_defaults(run=_build)
+    _add_import(commands.add_parser("import-baseline", allow_abbrev=False, help="make a baseline from a result file"))
+    _add_promote(commands.add_parser("promote", allow_abbrev=False, help="make a baseline from a cell of a run"))
     return parser
+
+
+def _add_import(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Makes a baseline from a file of JSON or JSON lines that another load generator wrote."
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument(
+        "--map", metavar="FILE", help=f"what the fields mean: a TOML file, or one of: {', '.join(shipped_names())}"
+    )
+    parser.add_argument(
+        "--lines",
+        choices=("repeats", "launches"),
+        default="repeats",
+        help="what lines at the same concurrency are: repeats within one launch (default), or fresh launches",
+    )
+    _add_store(parser)
+    parser.set_defaults(run=_import)
+
+
+def _add_promote(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Makes a baseline from a cell of a run, with its launches, intervals and recorded facts."
+    parser.add_argument("directory", type=Path, metavar="RUN", help="the directory of a run: results/<target>/<run>")
+    parser.add_argument("cell", metavar="CELL")
+    _add_store(parser)
+    parser.set_defaults(run=_promote)
+
+
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--as", dest="name", required=True, metavar="NAME", help="name of the baseline")
+    parser.add_argument("--replace", action="store_true", help="replace the baseline of that name")
+    _add_baselines(parser)
+
+
+def _add_baselines(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--baselines", type=Path, metavar="DIR", help=f"your own baselines (default: {_BASELINES.as_posix()})"
+    )
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _percent(text: str) -> float:
+    """The share that a percentage says."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 50:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage above 0 and up to 50")
+    return value / 100
+
+
+def _import(arguments: argparse.Namespace) -> None:
+    archived = next((baseline for baseline in baselines.load() if baseline.name == arguments.name), None)
+    fields = read_map(arguments.map) if arguments.map is not None else None
+    made = imports.import_file(
+        arguments.file, arguments.name, fields, lines=arguments.lines, archived=archived, now=_now()
+    )
+    path = shelf.store(made, arguments.baselines or _BASELINES, replace=arguments.replace)
+    measured = sum(number.value is not None for number in made.measurements)
+    print(f"{path}: {measured} numbers", flush=True)
+    if made.unread:
+        _tell(f"nothing was taken from: {', '.join(made.unread)}")
+    unstated = [name for name in ("target", "budget", "topk", "shape", "graph", "nvls") if name in made.unknown]
+    if unstated:
+        _tell(
+            f"not known, so that it is beside no cell or any: {', '.join(unstated)}; [coordinates] of a map says them"
+        )
+
+
+def _promote(arguments: argparse.Namespace) -> None:
+    run = promote.the_run(load([arguments.directory]).runs, str(arguments.directory))
+    made = promote.promote(run, arguments.cell, arguments.name, now=_now())
+    path = shelf.store(made, arguments.baselines or _BASELINES, replace=arguments.replace)
+    print(
+        f"{path}: {len(made.measurements)} numbers over {made.failures.n if made.failures else 0} launches", flush=True
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _build(arguments: argparse.Namespace) -> None:
     roots: list[Path] = arguments.results or [_RESULTS]
     results = _load(roots, arguments.target)
     against = load([arguments.against], arguments.target) if arguments.against is not None else None
-    document = assemble(results, against, baselines.load(), tool_version=version("graphrepro"))
+    own, unusable = _own_baselines(arguments.baselines)
+    results = replace(results, problems=(*results.problems, *unusable))
+    document = assemble(
+        results,
+        against,
+        shelf.beside(baselines.load(), own),
+        tool_version=version("graphrepro"),
+        declared=Declared(changed=subject_fields(arguments.changed), margin=arguments.margin),
+    )
     out: Path = arguments.out or _RESULTS / "report"
     _write(out, document)
     if arguments.json and isinstance(sys.stdout, io.TextIOWrapper):
@@ -94,6 +208,12 @@ def _build(arguments: argparse.Namespace) -> None:
     print(codec.dumps(document.record) if arguments.json else console.render(document), end="", flush=True)
     print(f"written to {out}: findings.html, findings.md, findings.json, junit.xml", file=sys.stderr)
     print(_advice(document), file=sys.stderr)
+
+
+def _own_baselines(given: Path | None) -> tuple[tuple[Baseline, ...], tuple[Problem, ...]]:
+    if given is not None and not given.is_dir():
+        raise SpecError(f"--baselines {given} is not a directory; import-baseline and promote make one")
+    return shelf.take(given or _BASELINES)
 
 
 def _load(roots: list[Path], target: str | None) -> Loaded:

@@ -2,7 +2,8 @@
 
 import json
 import math
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any
 
 from repro.errors import RecordError
 
@@ -10,10 +11,15 @@ REMEDY = "restore the file, or delete it and have it made again"
 LARGEST_INTEGER = 2**63 - 1
 
 
-def parse(raw: bytes, where: str) -> object:
+def _constant(text: str) -> object:
+    raise ValueError(f"holds {text}, which JSON does not have: an unknown number is null")
+
+
+def parse(raw: bytes, where: str, *, constant: Callable[[str], object] = _constant) -> object:
     """What strict JSON in UTF-8 says: no repeated key, no NaN or infinity, integers of at most 64 bits.
 
-    Raises `RecordError`.
+    ``constant`` is given the words NaN, Infinity and -Infinity, which other programs write, and returns what they stand
+    for. Raises `RecordError`.
     """
     if not raw.strip():
         raise RecordError(f"{where}: is empty; {REMEDY}")
@@ -23,7 +29,7 @@ def parse(raw: bytes, where: str) -> object:
             object_pairs_hook=_object,
             parse_int=_integer,
             parse_float=_float,
-            parse_constant=_constant,
+            parse_constant=constant,
         )
         if b"\\ud" in raw.lower():
             json.dumps(document, ensure_ascii=False).encode("utf-8")
@@ -62,7 +68,3 @@ def _float(text: str) -> float:
     if math.isinf(value):
         raise ValueError(f"holds the number {text[:40]}, which is too large")
     return value
-
-
-def _constant(text: str) -> NoReturn:
-    raise ValueError(f"holds {text}, which JSON does not have: an unknown number is null")

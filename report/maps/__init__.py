@@ -1,0 +1,1 @@
+"""Maps of the files that other load generators write, one TOML file for each."""
