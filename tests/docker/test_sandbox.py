@@ -14,11 +14,14 @@ from pathlib import Path
 import docker
 import pytest
 
+from matrix.clean import clean
 from matrix.coding.answers import judge_answers, outcome_of
 from matrix.coding.container import Limits, SandboxImage, image_volumes
 from matrix.coding.docker_sandbox import DockerSandbox
 from matrix.coding.sandbox import Ran, SandboxError
 from matrix.coding.tasks import Case, CodingTask, built_in_tasks
+from matrix.run import label_prefix
+from matrix.runtimes.docker_container import LABEL as LABEL_NAME
 from matrix.runtimes.docker_daemon import Daemon
 from repro.model import CheckEvidence, RequestRecord
 
@@ -551,7 +554,9 @@ def test_answers_come_to_a_judgement(sandbox: DockerSandbox) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_judges_its_answers_and_sees_wrong_programs(base_image: str, tmp_path: Path) -> None:
+def test_a_run_judges_its_answers_and_sees_wrong_programs(
+    docker_api: docker.APIClient, base_image: str, tmp_path: Path
+) -> None:
     cell = "sim-b16t8-eager-nonvls"
     command = [
         "run",
@@ -587,6 +592,12 @@ def test_a_run_judges_its_answers_and_sees_wrong_programs(base_image: str, tmp_p
     ]
     verdict = json.loads(next(tmp_path.glob(f"sim/*/cells/{cell}/1/verdict.json")).read_bytes())
     assert (verdict["verdict"], verdict["reasons"]) == ("corrupt", ["coding_lost"])
+    (directory,) = (path.parent for path in tmp_path.glob("sim/*/run.json"))
+    left = docker_api.create_container(
+        base_image, ["true"], labels={LABEL_NAME: f"{label_prefix(directory)}/{cell}/1/coding/x"}
+    )
+    assert clean(tmp_path, os.environ).containers == 1
+    assert left["Id"] not in {container["Id"] for container in docker_api.containers(all=True)}
 
 
 def test_an_image_that_is_not_here_is_not_pulled(docker_api: docker.APIClient, tmp_path: Path) -> None:
