@@ -16,6 +16,7 @@ _UNIT = rb"(?!%s)(?P<name>[\w.:-]+ [^\s:\[\]]{1,99})(?:\[\d+\])?: " % _LEVELS
 _NAMED = (
     rb"^%s (?:stdout|stderr) [FP] " % _STAMP,
     rb"^\[pod/(?P<name>[^\]\n]{1,300})\] ",
+    rb"^\[(?P<name>(?:node|host|worker|replica|server|instance|machine)[\w.-]{0,99})\] ",
     rb"^(?P<name>[A-Za-z0-9][\w.-]{0,99}?)\s*\| ",
     rb"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? " + _UNIT,
     rb"^%s %s" % (_STAMP, _UNIT),

@@ -63,7 +63,8 @@ def _of_kernel(kernel: Observed | None, time: Timeline) -> list[Placed]:
     if kernel is None:
         return []
     number = next((n for n, launch in enumerate(time.launches) if launch.failed), len(time.launches) - 1)
-    phase = time.launches[number].phase
+    deaths = [p.phase for p in time.placed if p.launch == number and "fatal" in p.event.pattern.tags and not p.stopping]
+    phase = deaths[0] if deaths else time.launches[number].phase
     return [
         Placed(event=event, launch=number, phase=event.pattern.phase or phase, stopping=False)
         for event in kernel.events
@@ -281,10 +282,12 @@ class _Judge:
     def _unknown(self, phase: Phase, decisive: Placed | None) -> Diagnosis:
         suspicious = self._suspicious()
         first = suspicious[0] if suspicious and _is_exception(suspicious[0].event.text) else decisive
+        place = first or (suspicious[0] if suspicious else None)
         component = locate(first, self._case.placed) if first is not None else _NOWHERE
-        lines = [item.event.line for item in suspicious][:_MOST_SUSPICIOUS]
-        if not lines and decisive is not None:
-            lines = [decisive.event.line]
+        lines = [item.event.line for item in suspicious]
+        if decisive is not None and (decisive.event.pattern.role == "symptom" or not lines):
+            lines.insert(0, decisive.event.line)
+        lines = lines[:_MOST_SUSPICIOUS]
         step = KIND_STEPS["unknown"]
         if decisive is not None and decisive.event.pattern.role == "symptom":
             step = next_step(decisive.event.pattern, "unknown", "symptom")
@@ -292,7 +295,7 @@ class _Judge:
             step = KIND_STEPS["unknown_silent"]
         return conclude(
             kind="unknown",
-            phase=first.phase if first is not None and first is not decisive else phase,
+            phase=place.phase if place is not None else phase,
             role="symptom",
             component=component,
             confidence="low",

@@ -13,13 +13,13 @@ from repro.model import Scalar
 Value = Scalar
 
 _CONTROL = re.compile(r"eager|graphs?_?off|no_?graphs?|without_graphs?|disable_cuda_graph")
-_REFERENCE = re.compile(r"control|baseline|reference|expected|before|previous|\bref\b|_ref$|^ref_")
+_REFERENCE = re.compile(r"\bprev_|control|baseline|reference|expected|before|previous|\bref\b|_ref$|^ref_")
 _ACCEPT = re.compile(r"accept")
 _ACCURACY = re.compile(r"gsm8k|mmlu|accuracy|humaneval|math500|aime|gpqa|exact_match|score|hellaswag|\bacc\b")
 _SPEED = re.compile(r"tok\w*_s\b|tok\w*_s_|tok\w*_per_s|tokens?/s|throughput|\btps\b|_tps|req\w*_s\b|speed")
 _SLOWNESS = re.compile(r"latency|ttft|tpot|itl|step_time|_ms\b|_ms_")
-_REPLAYS = re.compile(r"replay|graph_pass|graphed|graph_steps|cuda_graph_hits")
-_EAGER_PASSES = re.compile(r"(?:eager|decode_none|non_graph)_?(?:pass|step|forward|count)")
+_REPLAYS = re.compile(r"replay|(?<!non_)graph_pass|pass(?:es)?_graph|graphed|graph_steps|cuda_graph_hits")
+_EAGER_PASSES = re.compile(r"(?:eager|decode_none|non_graph)_?(?:pass|step|forward|count)|pass(?:es)?_eager|steps?_eager")
 _TOKENS = re.compile(r"(?:output|completion|generated|new)_?tokens|tokens_out|^tokens$|empty_outputs|n_tokens")
 _EMPTY_COUNT = re.compile(r"empty")
 _CLIENT = re.compile(r"client_error|http_4\d\d|status_4\d\d|bad_request|connect\w*_refused|client_timeout")
@@ -37,6 +37,7 @@ _SHARE = re.compile(r"^\s*(\d+)\s*(?:/|of)\s*(\d+)")
 
 _ACCURACY_DROP = 2.0
 _HOPELESS_ACCURACY = 5.0
+_USELESS_IN_BOTH = 30.0
 _COLLAPSED = 1.05
 _NEAR_FLOOR = 0.1
 _NOISE_SHARE = 0.05
@@ -162,6 +163,8 @@ def _scores(
         if best - score > _ACCURACY_DROP:
             return "wrong_output_graph_only", f"{said} against {best:g} ({other})"
         said += f", {best:g} ({other})"
+        if max(score, best) < _USELESS_IN_BOTH:  # neither arm is of any use
+            return "wrong_output", said
     if baseline:
         other, best = max(baseline.items(), key=lambda item: item[1])
         if best - score > _ACCURACY_DROP:

@@ -160,14 +160,16 @@ class _LogReader:
             self._gauges.add(event)
             return
         if room == "near":
-            event = self._with_near(event, reading, segments)
+            event = self._with_near(event, reading, segments, block)
         self._tally.add_event(event, rank)
 
-    def _with_near(self, event: Event, reading: Reading, segments: Segments) -> Event:
+    def _with_near(self, event: Event, reading: Reading, segments: Segments, block: Block) -> Event:
         before, after = _NEAR_BEFORE, _NEAR_AFTER
         if self._newest_first:
             before, after = _NEAR_BEFORE_REVERSED, _NEAR_AFTER_REVERSED
-        texts, place = segments.around(reading.first, before, after)
+        texts, place = segments.around(
+            reading.first, before, after, lambda line: not self._envelopes or self._source(block, line) == event.source
+        )
         if self._newest_first:
             texts.reverse()
             place = len(texts) - 1 - place
@@ -187,10 +189,16 @@ class _LogReader:
     def _source(self, block: Block, number: int) -> str | None:
         if not self._envelopes:
             return None
-        for line in range(number, max(number - _MOST_WRAPPED, -1), -1):  # a wrapped line has its name at its beginning
-            if (name := source_in(self._shown(block, line), self._envelopes)) is not None:
-                return name
-        return None
+        names = block.names
+        line = number
+        while line >= 0 and line not in names:  # a wrapped line has its name at its beginning
+            name = source_in(self._shown(block, line), self._envelopes)
+            if name is not None or number - line >= _MOST_WRAPPED:
+                names[line] = name
+                break
+            line -= 1
+        names[number] = names.get(line)
+        return names[number]
 
     def _shown(self, block: Block, number: int) -> bytes:
         """The line with what its collector put before it."""

@@ -2,19 +2,20 @@
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from repro.diagnose.cleaning import printable, squeezed
-from repro.diagnose.prefixes import clock_of, without_lead
+from repro.diagnose.prefixes import without_lead
 from repro.diagnose.sources import Block
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 _ENDS = re.compile(rb"[\n\r]")
+_DATED = re.compile(
+    r"[\[(]?(?:\d{4}-\d\d-\d\d[T ]|\d\d/\d\d/\d{4}-|\d\d:\d\d:\d\d|\w{3} \w{3} [ \d]\d )"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d|[IWEF]\d{4} \d\d:"
+)
 _NEAR = 60
 _FULL_LINES = 3
 _NARROWEST = 40
@@ -63,13 +64,16 @@ class Segments:
         broken = self._width(index)
         return index if broken is None else self._unwrapped(index, broken).first
 
-    def around(self, index: int, before: int, after: int) -> tuple[list[str], int]:
-        """The texts near a piece, wrapped lines joined, and the place of the piece's line in them."""
+    def around(self, index: int, before: int, after: int, belongs: Callable[[int], bool]) -> tuple[list[str], int]:
+        """The texts near a piece, wrapped lines joined, and the place of the piece's line in them. Those of lines that
+        do not belong there are left out."""
         first, end = max(index - before, 0), min(index + after + 1, len(self._raw))
         broken = self._width(index) or frozenset()
         texts: list[str] = []
         place, open_line = 0, False
         for number in range(first, end):
+            if number != index and not belongs(self.line(number)):
+                continue
             text = self.text(number)
             if open_line:
                 texts[-1] += text
@@ -140,7 +144,7 @@ class Reading:
 
 def _begins_anew(text: str) -> bool:
     """True if the text begins as lines of logs do, so that it continues none."""
-    return without_lead(text) != text or clock_of(text[:40]) is not None
+    return without_lead(text) != text or _DATED.match(text) is not None
 
 
 def _spaced(pieces: list[str]) -> str:

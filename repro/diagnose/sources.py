@@ -51,6 +51,11 @@ class Block:
         return self.data.split(b"\n")
 
     @cached_property
+    def names(self) -> dict[int, str | None]:
+        """Room for what is known of the sources of lines."""
+        return {}
+
+    @cached_property
     def starts(self) -> list[int]:
         """The byte of the block at which each line starts."""
         return [0, *accumulate(len(line) + 1 for line in self.lines)]

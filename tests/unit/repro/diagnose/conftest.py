@@ -19,7 +19,8 @@ DATA = Path(__file__).parents[3] / "data" / "diagnosis"
 
 @dataclass(frozen=True)
 class Case:
-    """A log and the right answer. ``evidence``: the lines that decide, each alone; empty if they are not labelled."""
+    """A log and the right answer. ``evidence``: the lines that decide, each alone; empty if they are not labelled.
+    ``without``: the kind and role that the rest still proves."""
 
     id: str
     log: Path
@@ -30,6 +31,7 @@ class Case:
     probes: Mapping[str, Any] | None
     kernel_log: Path | None
     evidence: tuple[int, ...]
+    without: tuple[str, str] | None
 
     def diagnose(self, log: Path | None = None) -> Diagnosis:
         return diagnose(
@@ -58,6 +60,7 @@ def _case(label: Mapping[str, Any], logs: Path) -> Case:
         probes=label["probes"],
         kernel_log=None if kernel_log is None else logs / kernel_log,
         evidence=tuple(label.get("evidence", ())),
+        without=(label["without"]["kind"], label["without"]["role"]) if label.get("without") else None,
     )
 
 

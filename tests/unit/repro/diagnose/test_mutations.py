@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from repro.diagnose.causality import EXPLAINED_BY
+from repro.diagnose.timeline import OF_KERNEL
 
 MUTATIONS = int(os.environ.get("GRAPHREPRO_MUTATIONS", "20"))
 HEALTHY = Path(__file__).parents[3] / "data" / "diagnosis" / "given" / "logs" / "br58.log"
@@ -26,7 +27,8 @@ def test_mutations(case: Any, mutations: ModuleType, tmp_path: Path) -> None:
         log = tmp_path / "mutant.log"
         log.write_bytes(mutant.data)
         found = case.diagnose(log)
-        proven = case.role == "none" or case.kernel_log is not None or bool(case.probes and case.exit_status == 0)
+        proven = case.role == "none" or bool(case.probes and case.exit_status == 0)
+        proven = proven or (case.kernel_log is not None and case.kind in OF_KERNEL)
         problem = None
         if proven or alone & mutant.intact or together <= mutant.intact:
             problem = _kept(case, mutant, found)
@@ -47,5 +49,7 @@ def _kept(case: Any, mutant: Any, found: Any) -> str | None:
 
 def _lost(case: Any, found: Any) -> str | None:
     """What is wrong when no line that decides is left: only another cause that is sure of itself."""
+    if (found.kind, found.role) == case.without:
+        return None
     consequence = case.kind in EXPLAINED_BY.get(found.kind, ())
     return None if found.role != "root" or found.kind == case.kind or consequence else f"{found.kind} is a root"
