@@ -55,6 +55,20 @@ class Request:
         self.accept_histogram, self.margins = reply.accept_histogram, reply.margins
 
 
+class _Sending:
+    """A request whose turn on the wire it is, until it is sent or has failed."""
+
+    def __init__(self, request: Request, wire: asyncio.Lock) -> None:
+        self.request = request
+        self._wire: asyncio.Lock | None = wire
+
+    def done(self) -> None:
+        """Gives the turn to the next; once."""
+        if self._wire is not None:
+            self._wire.release()
+            self._wire = None
+
+
 class Client:
     """Talks to the server at `url`. `now_s` gives the seconds since the attempt began.
 
@@ -65,6 +79,9 @@ class Client:
         self._url = url
         self._now_s = now_s
         self.progress_s = 0.0
+        # One request is put on the wire at a time: the first tokens of a hundred that begin at once would be waited for
+        # while the server's HTTP side still reads the others, and that is no time of the engine.
+        self._wire = asyncio.Lock()
         # No limits of the library's own: how long anything may take is the step's to say. No proxy either.
         self._session = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
@@ -77,9 +94,9 @@ class Client:
         """A request begins when it is on the wire: our own queue for connections is not the server's time."""
 
         async def sent(_session: object, about: SimpleNamespace, _sent: object) -> None:
-            request = about.trace_request_ctx
-            if isinstance(request, Request):
-                request.begun_s = self._now_s()
+            if isinstance(about.trace_request_ctx, _Sending):
+                about.trace_request_ctx.request.begun_s = self._now_s()
+                about.trace_request_ctx.done()
 
         trace = aiohttp.TraceConfig()
         trace.on_request_headers_sent.append(sent)
@@ -161,16 +178,27 @@ class Client:
     async def _exchange(
         self, request: Request, path: str, question: dict[str, Any], reply: Reply, progress: Progress | None
     ) -> None:
-        async with self._session.post(self._url + path, json=question, trace_request_ctx=request) as response:
-            request.status = response.status
-            if response.status != 200:
-                body = await _body(response)
-                request.error = f"HTTP {response.status}: {body[:200].decode(errors='replace')}"
-            elif response.content_type != "text/event-stream":  # not asked for, or an error in place of a stream
-                reply.absorb(await _body(response), self._now_s())
-                self.progress_s = self._now_s()
-            else:
-                await self._follow(request, response, reply, progress)
+        await self._wire.acquire()
+        sending = _Sending(request, self._wire)
+        try:
+            async with self._session.post(self._url + path, json=question, trace_request_ctx=sending) as response:
+                sending.done()
+                await self._take(request, response, reply, progress)
+        finally:
+            sending.done()
+
+    async def _take(
+        self, request: Request, response: aiohttp.ClientResponse, reply: Reply, progress: Progress | None
+    ) -> None:
+        request.status = response.status
+        if response.status != 200:
+            body = await _body(response)
+            request.error = f"HTTP {response.status}: {body[:200].decode(errors='replace')}"
+        elif response.content_type != "text/event-stream":  # not asked for, or an error in place of a stream
+            reply.absorb(await _body(response), self._now_s())
+            self.progress_s = self._now_s()
+        else:
+            await self._follow(request, response, reply, progress)
 
     async def _follow(
         self, request: Request, response: aiohttp.ClientResponse, reply: Reply, progress: Progress | None

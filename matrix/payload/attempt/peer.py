@@ -20,6 +20,16 @@ from attempt.step import Check, Prompt, Step
 
 MODULE = "sglang.bench_serving"
 FOLDER = "bench_serving"
+START = """
+import importlib.machinery, importlib.util, runpy, sys, types
+if importlib.util.find_spec("datasets") is None:
+    absent = types.ModuleType("datasets")
+    absent.__spec__ = importlib.machinery.ModuleSpec("datasets", None)
+    absent.load_dataset = None
+    sys.modules["datasets"] = absent
+runpy.run_module("sglang.bench_serving", run_name="__main__", alter_sys=True)
+"""
+"""It imports the package `datasets`, which servers do without, also where no data set is asked for, as here."""
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 _FAULTS = ("GRAPHREPRO_FAULT", "GRAPHREPRO_FAULT_FILE")
 
@@ -37,7 +47,7 @@ async def measure(step: Step, words: Sequence[str], said: Path, limit_s: float) 
         return f"{MODULE} was not run: the server is not started by a Python"
     with said.open("wb") as file:
         process = await asyncio.create_subprocess_exec(
-            *(step.argv[0], "-m", MODULE, *words),
+            *(step.argv[0], "-c", START, *words),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=file,
             stderr=asyncio.subprocess.STDOUT,

@@ -5,7 +5,9 @@ warm-up round, which is stored as round 0 and measures nothing, sends one reques
 """
 
 import asyncio
+import gc
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import cycle, islice
 from statistics import fmean, stdev
 from typing import Any
@@ -87,7 +89,8 @@ class ThroughputRun(CheckRun):
         before = await counters.read(self._client)
         count = concurrency if repeat == 0 else round_size(len(self._prompts), concurrency)
         queue, done = islice(cycle(self._prompts), count), list[Request]()
-        await asyncio.gather(*(self._stream(queue, concurrency, repeat, done) for _ in range(concurrency)))
+        with _without_pauses():
+            await asyncio.gather(*(self._stream(queue, concurrency, repeat, done) for _ in range(concurrency)))
         tokens = sum(len(request.output_ids) for request in done)
         more = await counters.gained(self._client, before, tokens=tokens, requests=len(done))
         self._counts.append(more.fields(concurrency, repeat))
@@ -102,6 +105,17 @@ class ThroughputRun(CheckRun):
             lasted = await self._client.generate(request, prompt, self._check.max_new_tokens, margins=False)
             await self.end(request, lasted=lasted)
             done.append(request)
+
+
+@contextmanager
+def _without_pauses() -> Iterator[None]:
+    """Python's search for cycles waits: it would stop all clocks of a round for milliseconds."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def round_size(prompts: int, concurrency: int) -> int:

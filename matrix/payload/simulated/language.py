@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from simulated.chance import number, of_context
 
@@ -72,6 +73,7 @@ def decode(ids: Sequence[int]) -> str:
     return "".join(map(_word, ids))
 
 
+@cache  # each chunk is decoded from its first token on, which is most of the server's work
 def _word(token: int) -> str:
     if token < PLAIN.start:
         return _PUNCTUATION[max(token, 0)]
