@@ -958,8 +958,8 @@ class Finding:
     is the same in every report about the same failure.
 
     ``scope`` says where it holds and ``not_tested`` where that is not known, a line each; ``hypotheses`` are the
-    explanations that the runs do not tell apart. ``settle`` is a command whose outcome would; None: nothing is open, or
-    no such command exists. ``bundle`` is the command that packs what reproduces it; None if there is nothing to pack."""
+    explanations that the runs do not tell apart. ``settle`` is a command whose outcome would; None if there is none.
+    ``bundle`` is the command that packs what reproduces it; None if there is nothing to pack."""
 
     id: str
     statement: str
