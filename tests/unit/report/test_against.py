@@ -107,13 +107,8 @@ def test_one_difference_that_nobody_declared_makes_it_incomparable(
     item = compared(build(tmp_path))
     assert (item.comparable, item.change) == ("not_comparable", None)
     assert item.reasons[0].startswith(f"{field} is another here")
-    names = {
-        "gpu_driver": "driver",
-        "cuda_toolkit": "cuda",
-        "model_digest": "model",
-        "gpu_power_limit_w": "power_limit",
-    }
-    declared = compared(build(tmp_path, "--changed", names.get(field, "image")))
+    names = {"gpu_driver": "driver", "cuda_toolkit": "cuda", "model_digest": "model", "image_digest": "image"}
+    declared = compared(build(tmp_path, "--changed", names.get(field, field)))
     assert declared.comparable == "comparable"
     assert declared.changed[0].startswith(f"{field} is another here")
 
@@ -167,7 +162,7 @@ def test_names_of_what_may_change() -> None:
         subject_fields(["colour"])
 
 
-# --- promoted baselines -------------------------------------------------------------------------------------------------
+# --- promoted baselines -----------------------------------------------------------------------------------------------
 
 
 def promote(root: Path, name: str, cell: str = CELL, *more: str) -> int:
@@ -222,7 +217,7 @@ def test_a_baseline_that_cannot_be_read_is_named_and_the_rest_is_used(tmp_path: 
     assert "good" in {item.baseline for item in found.comparisons}
 
 
-# --- the best stable configuration --------------------------------------------------------------------------------------
+# --- the best stable configuration ------------------------------------------------------------------------------------
 
 
 def test_the_best_stable_configuration_and_what_it_gains(tmp_path: Path, make: SimpleNamespace) -> None:
