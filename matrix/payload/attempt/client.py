@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from attempt.reply import Reply, storable
+from attempt.reply import DONE, Reply, storable
 from attempt.sse import EventStream
 from attempt.step import Prompt
 
@@ -215,8 +215,8 @@ class Client:
                     response.close()
                     return
         rest = events.rest()
-        if rest is not None:
-            reply.absorb(rest, self._now_s())
+        if rest is not None:  # it may be cut off, so it is read in full, as a body is
+            reply.absorb(rest if rest == DONE else rest.encode(), self._now_s())
 
 
 def _question(prompt: Prompt, max_new_tokens: int, *, margins: bool) -> dict[str, Any]:

@@ -49,14 +49,22 @@ class Reply:
             return
         count = _glance(data) if self._cumulative and isinstance(data, str) else None
         if count is None or count < self._count:
-            self._unread = None
-            self._read(data)
+            self._read_at_last(data)
             count = len(self.ids)
         else:
             self._unread = data
         if count > self._count:
             self.token_times.append((at_s, count))
             self._count = count
+
+    def _read_at_last(self, data: str | bytes) -> None:
+        """Reads a chunk in full; when it is none, what the one before it brought still counts."""
+        before, self._unread = self._unread, None
+        self._read(data)
+        if self.error is not None and before is not None:
+            error, self.error = self.error, None
+            self._read(before)
+            self.error = error
 
     def settle(self) -> None:
         """Reads the last chunk, if there was only a glance at it: nothing comes after it any more."""
