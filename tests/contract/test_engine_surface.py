@@ -6,12 +6,15 @@ because the same surface was found on the real server.
 
 import json
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attempt.counters import Counters, parse
 from attempt.reply import Reply
 from simulated.answers import Wish, answer
 from simulated.engine import Sequence
@@ -123,6 +126,41 @@ def test_metrics_of_speculation(engine):
         "sglang:is_cuda_graph",
         "sglang:generation_tokens_total",
     } <= names
+
+
+def test_metrics_count_requests_that_have_ended_and_their_tokens(engine):
+    """As soon as the last reply has come, and streamed or not."""
+
+    def counted() -> Counters:
+        return parse(engine.ask("GET", "/metrics")[1].decode())
+
+    engine.generate(engine.prompts[0])
+    before = counted()
+    engine.generate(engine.prompts[1], 24)
+    engine.stream(engine.prompts[2], 40)
+    together(engine, engine.prompts, count=16)
+    tokens, requests = 24 + 40 + 16 * len(engine.prompts), 2 + len(engine.prompts)
+    limit_s = time.monotonic() + 60
+    while (gained := counted().since(before)) != Counters(tokens=tokens, requests=requests):
+        assert time.monotonic() < limit_s, gained
+        time.sleep(0.05)
+
+
+def test_a_client_that_goes_away_ends_its_request(engine):
+    """The engine becomes idle long before the answer could be whole, so that its cache can be emptied."""
+    sampling = {"temperature": 0, "max_new_tokens": 4000, "ignore_eos": True}
+    body = {"input_ids": engine.prompts[0], "sampling_params": sampling, "stream": True}
+    before = parse(engine.ask("GET", "/metrics")[1].decode())
+    connection = HTTPConnection("127.0.0.1", engine.port, timeout=120)
+    connection.request("POST", "/generate", json.dumps(body), {"Content-Type": "application/json"})
+    assert connection.getresponse().read(40).startswith(b"data: ")
+    connection.close()
+    limit_s = time.monotonic() + 60
+    while engine.ask("POST", "/flush_cache")[0] != 200:
+        assert time.monotonic() < limit_s, "never idle again"
+        time.sleep(0.05)
+    tokens = parse(engine.ask("GET", "/metrics")[1].decode()).since(before).tokens
+    assert tokens is None or tokens < 4000
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])

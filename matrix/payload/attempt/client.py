@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 
 from attempt.reply import DONE, Reply, storable
 from attempt.sse import EventStream
@@ -55,6 +57,19 @@ class Request:
         self.accept_histogram, self.margins = reply.accept_histogram, reply.margins
 
 
+class _Stamped(ResponseHandler):
+    """A connection that knows when bytes came last: with a hundred streams their readers have their turn much later."""
+
+    def __init__(self, now_s: Callable[[], float], loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self._now_s = now_s
+        self.received_s = 0.0
+
+    def data_received(self, data: bytes) -> None:
+        self.received_s = self._now_s()
+        super().data_received(data)
+
+
 class _Sending:
     """A request whose turn on the wire it is, until it is sent or has failed."""
 
@@ -85,10 +100,16 @@ class Client:
         # No limits of the library's own: how long anything may take is the step's to say. No proxy either.
         self._session = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            connector=self._connector(),
             trust_env=False,
             trace_configs=[self._stamping()],
         )
+
+    def _connector(self) -> aiohttp.TCPConnector:
+        connector = aiohttp.TCPConnector(limit=0, force_close=True)
+        # An attribute of aiohttp's own: where a release has it no more, chunks are stamped when they are read.
+        connector._factory = partial(_Stamped, self._now_s, loop=asyncio.get_running_loop())  # type: ignore[assignment]
+        return connector
 
     def _stamping(self) -> aiohttp.TraceConfig:
         """A request begins when it is on the wire: our own queue for connections is not the server's time."""
@@ -204,8 +225,9 @@ class Client:
         self, request: Request, response: aiohttp.ClientResponse, reply: Reply, progress: Progress | None
     ) -> None:
         events, seen = EventStream(), 0
+        wire = response.connection.protocol if response.connection is not None else None
         async for piece in response.content.iter_any():
-            self.progress_s = at_s = self._now_s()
+            self.progress_s = at_s = wire.received_s if isinstance(wire, _Stamped) else self._now_s()
             for data in events.feed(piece):
                 reply.absorb(data, at_s)
             if progress is not None and reply.count > seen:
