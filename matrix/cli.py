@@ -112,7 +112,7 @@ def plan_command(options: argparse.Namespace) -> int:
 
 
 def run_command(options: argparse.Namespace) -> int:
-    from matrix import armed, oracle_lines, summary
+    from matrix import armed, summary
     from matrix.environments import own_version
     from matrix.model_facts import declared_facts
     from matrix.preflight.this_host import health_of
@@ -120,6 +120,7 @@ def run_command(options: argparse.Namespace) -> int:
     from matrix.promptset import load_prompts, payload_dir
     from matrix.ready import make_ready
     from matrix.run import Job, Outside, execute
+    from repro import oracle_lines
 
     spec = load_spec(options.spec).of_tier(options.tier)
     plan_options = _plan_options(options, spec)

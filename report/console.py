@@ -100,6 +100,7 @@ def _run(run: LoadedRun) -> str:
         for place in places(run)
     ]
     lines.append(_table(("cell", "verdict", "launches (95 % interval)", "reason"), rows, (80, 20, 60, _WIDE)))
+    lines += [one_line(line) for line in run.oracles]
     return "\n".join(lines)
 
 

@@ -18,9 +18,11 @@ from report.escape import one_line, visible
 from report.grid import grid, places
 from report.load import LoadedCell, LoadedRun
 from report.numbers import cell_numbers, shown_checks, shown_numbers, why_withheld
+from report.scores import PLACE_HEADERS, place_rows, score_rows
 from report.words import (
     NOT_A_GPU,
     PLANTED,
+    SELF_TEST,
     TERMS,
     VERDICTS,
     at_label,
@@ -73,7 +75,9 @@ def _environment() -> Environment:
     }
     environment.globals |= {
         "NOT_A_GPU": NOT_A_GPU,
+        "PLACE_HEADERS": PLACE_HEADERS,
         "PLANTED": PLANTED,
+        "SELF_TEST": SELF_TEST,
         "TERMS": TERMS,
         "VERDICTS": VERDICTS,
         "acceptance_chart": chart.acceptance_by_budget,
@@ -88,6 +92,8 @@ def _environment() -> Environment:
         "key_rows": _key_rows,
         "number_label": number_label,
         "other_facts": _other_facts,
+        "place_rows": place_rows,
+        "score_rows": score_rows,
         "shown_checks": shown_checks,
         "shown_numbers": shown_numbers,
         "two_sides": two_sides,
@@ -134,7 +140,7 @@ def _headline(cell: LoadedCell) -> str:
     ]
     if told:
         return f"Numbers to compare (median over {len(numbers[0].values)} of the launches): {', '.join(told)}."
-    reasons = sorted({reason for a in cell.attempts if (reason := why_withheld(a.result)) is not None})
+    reasons = sorted({reason for a in cell.attempts if (reason := why_withheld(a)) is not None})
     return "Nothing to compare: " + (", ".join(spoken(reason) for reason in reasons) or "no number was measured") + "."
 
 

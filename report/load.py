@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from report.escape import one_line
-from repro import codec
+from repro import codec, oracle_lines
 from repro.canonical import sha256_of
 from repro.errors import RecordError
-from repro.model import Coordinates, Plan, PlanStep, Problem, ReportedRun, Result, Run, Skip, Verdict
+from repro.model import AttemptScore, Coordinates, Plan, PlanStep, Problem, ReportedRun, Result, Run, Skip, Verdict
 from repro.store import RunDirectory, scan
 from repro.verdict import CellVerdict, cell_verdict, run_verdicts
 
@@ -18,11 +18,12 @@ VOID_RETRIES = 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadedAttempt:
-    """``path`` is the attempt's directory, relative to the results directory."""
+    """``path`` is the attempt's directory, relative to the results directory; ``score`` what rescoring said of it."""
 
     result: Result
     verdict: Verdict
     path: str
+    score: AttemptScore | None = None
 
     @property
     def anchor(self) -> str:
@@ -62,13 +63,16 @@ class LoadedCell:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadedRun:
     """``directory`` is relative to the results directory. ``armed`` holds the attempts with evidence hooks armed and
-    their directories: they explain others, and count nowhere."""
+    their directories: they explain others, and count nowhere. ``self_tests`` are launches that test the tool, and
+    ``oracles`` says in lines what the run's oracles found."""
 
     run: Run
     directory: str
     plan: Plan | None
     cells: tuple[LoadedCell, ...]
     armed: tuple[tuple[Result, str], ...] = ()
+    self_tests: tuple[LoadedAttempt, ...] = ()
+    oracles: tuple[str, ...] = ()
 
     @property
     def skips(self) -> tuple[Skip, ...]:
@@ -178,8 +182,18 @@ def _load_run(directory: RunDirectory) -> tuple[LoadedRun, list[Problem]]:
     ]
     results = tuple(result for result in results if _agrees(result, plan))
     armed = tuple((result, f"{relative}/cells/{result.cell}/{result.attempt}") for result in directory.armed_results())
-    cells = _cells(run, relative, plan, results)
-    return LoadedRun(run=run, directory=relative, plan=plan, cells=cells, armed=armed), problems
+    verdicts = run_verdicts(results)
+    attempts = _attempts(relative, results, verdicts)
+    loaded = LoadedRun(
+        run=run,
+        directory=relative,
+        plan=plan,
+        cells=_cells(run, plan, [attempt for attempt in attempts if attempt.result.role != "self-test"]),
+        armed=armed,
+        self_tests=tuple(attempt for attempt in attempts if attempt.result.role == "self-test"),
+        oracles=oracle_lines.lines(results, verdicts),
+    )
+    return loaded, problems
 
 
 def _agrees(result: Result, plan: Plan | None) -> bool:
@@ -188,15 +202,28 @@ def _agrees(result: Result, plan: Plan | None) -> bool:
     return not planned or result.coordinates in planned
 
 
-def _cells(run: Run, relative: str, plan: Plan | None, results: Sequence[Result]) -> tuple[LoadedCell, ...]:
+def _attempts(relative: str, results: Sequence[Result], verdicts: Sequence[Verdict]) -> list[LoadedAttempt]:
+    scores = {(s.cell, s.attempt): s for r in results if r.rescoring is not None for s in r.rescoring.scores}
+    return [
+        LoadedAttempt(
+            result=result,
+            verdict=verdict,
+            path=f"{relative}/cells/{result.cell}/{result.attempt}",
+            score=scores.get((result.cell, result.attempt)),
+        )
+        for result, verdict in zip(results, verdicts, strict=True)
+    ]
+
+
+def _cells(run: Run, plan: Plan | None, loaded: Sequence[LoadedAttempt]) -> tuple[LoadedCell, ...]:
     """Cells in the order of the plan, then those that it does not name."""
     attempts: dict[str, list[LoadedAttempt]] = {}
-    for result, verdict in zip(results, run_verdicts(results), strict=True):
-        path = f"{relative}/cells/{result.cell}/{result.attempt}"
-        attempts.setdefault(result.cell, []).append(LoadedAttempt(result=result, verdict=verdict, path=path))
+    for attempt in loaded:
+        attempts.setdefault(attempt.result.cell, []).append(attempt)
     steps: dict[str, list[PlanStep]] = {}
     for step in plan.steps if plan is not None else ():
-        steps.setdefault(step.cell, []).append(step)
+        if step.role != "self-test":
+            steps.setdefault(step.cell, []).append(step)
     order = dict.fromkeys([*steps, *sorted(attempts)])
     return tuple(_cell(run, name, steps.get(name, []), attempts.get(name, [])) for name in order)
 

@@ -10,8 +10,9 @@ from report.escape import markdown, markdown_block, markdown_code
 from report.grid import Place, grid
 from report.load import LoadedAttempt, LoadedCell, LoadedRun
 from report.numbers import shown_checks, shown_numbers
-from report.words import NOT_A_GPU, PLANTED, TERMS, VERDICTS, at_label, figure, number_label, sign, spoken
-from repro.model import Baseline, Comparison, Diagnosis, Finding
+from report.scores import PLACE_HEADERS, place_rows, score_rows
+from report.words import NOT_A_GPU, PLANTED, SELF_TEST, TERMS, VERDICTS, at_label, figure, number_label, sign, spoken
+from repro.model import AttemptScore, Baseline, Comparison, Diagnosis, Finding
 
 
 def render(document: Document) -> str:
@@ -81,8 +82,13 @@ def _run(document: Document, run: LoadedRun) -> list[str]:
     skips = [[markdown_code(s.cell), _word(s.state), markdown(s.reason), markdown(s.source or "")] for s in run.skips]
     if skips:
         parts += ["### Not part of the run", _table(["cell", "state", "reason", "source"], skips)]
+    if run.oracles:
+        parts += ["### Oracles", "\n".join(f"- {markdown(line)}" for line in run.oracles)]
     for cell in run.cells:
         parts += _cell(cell)
+    if run.self_tests:
+        parts += ["### Self-test launches", f"> {SELF_TEST}"]
+        parts += [part for attempt in run.self_tests for part in _attempt(attempt)]
     comparisons = document.comparisons(run.run.target)
     if comparisons:
         parts += ["### Compared with", _comparisons(comparisons, document.baselines)]
@@ -116,6 +122,7 @@ def _attempt(attempt: LoadedAttempt) -> list[str]:
     ]
     if checks:
         parts.append(_table(["check", "state", "reason", "detail"], checks))
+    parts += _score(attempt.score) if attempt.score is not None else []
     numbers = [
         [
             markdown(number_label(number.measurement.name)),
@@ -128,6 +135,16 @@ def _attempt(attempt: LoadedAttempt) -> list[str]:
     if numbers:
         parts.append(_table(["number", "at", "value", "note"], numbers))
     return parts + (_diagnosis(result.diagnosis) if result.diagnosis is not None else [])
+
+
+def _score(score: AttemptScore) -> list[str]:
+    rows = [[markdown(what), markdown(value)] for what, value in score_rows(score)]
+    parts = [
+        f"Rescoring: {_word(score.state)}. {markdown(score.detail)}",
+        _table(["rescored", "value"], rows),
+    ]
+    places = [[markdown(text) for text in row] for row in place_rows(score)]
+    return [*parts, _table(list(PLACE_HEADERS), places)] if places else parts
 
 
 def _diagnosis(diagnosis: Diagnosis) -> list[str]:

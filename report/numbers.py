@@ -7,13 +7,12 @@ from statistics import median
 from report.load import LoadedAttempt, LoadedCell
 from report.words import spoken
 from repro.model import CheckName, CheckResult, Measurement, Result
-from repro.verdict import MUST_BE_PROVEN
+from repro.trust import CONTENT_CHECKS
 
-CONTENT_CHECKS: frozenset[CheckName] = frozenset({"lossless", "coding", "load"})
-"""The checks that look at what was said."""
-
-_SPEED_CHECKS: frozenset[CheckName] = frozenset({"throughput", "load"})
-_SPEED_NAMES = ("output_rate", "ttft", "step_time")
+_DOUBTS = frozenset({"configuration_not_proven", "oracle_not_trusted", "reference_outvoted", "reference_unstable"})
+"""Reasons of a verdict for which nothing that was measured may be compared."""
+_SPEED_CHECKS: frozenset[CheckName] = frozenset({"throughput"})
+_SPEED_NAMES = ("output_rate", "ttft", "itl", "step_time")
 
 BETTER: dict[str, int] = {
     "output_rate": 1,
@@ -67,16 +66,16 @@ class CellNumber:
         return median(self.values) if self.values else None
 
 
-def why_withheld(result: Result) -> str | None:
+def why_withheld(attempt: LoadedAttempt) -> str | None:
     """Why no number of this attempt may be compared; None if they may."""
-    if result.planted is not None:
+    if attempt.result.planted is not None:
         return "planted_fault"
-    return _not_shown_right(result)
+    return _not_shown_right(attempt)
 
 
 def shown_numbers(attempt: LoadedAttempt) -> tuple[ShownNumber, ...]:
     """Every number of the attempt, those of speed withheld unless its content was shown to be right."""
-    reason = _not_shown_right(attempt.result)
+    reason = _not_shown_right(attempt)
     return tuple(
         ShownNumber(
             check=check.check,
@@ -90,21 +89,21 @@ def shown_numbers(attempt: LoadedAttempt) -> tuple[ShownNumber, ...]:
 
 def shown_checks(attempt: LoadedAttempt) -> tuple[ShownCheck, ...]:
     """Every check of the attempt. The words of `throughput` are its numbers: they are withheld where those are."""
-    reason = _not_shown_right(attempt.result)
+    reason = _not_shown_right(attempt)
     return tuple(_shown_check(check, reason) for check in attempt.result.checks)
 
 
 def cell_numbers(cell: LoadedCell) -> tuple[CellNumber, ...]:
     """The numbers of a cell to compare, each over its launches, in the order in which they were measured."""
-    return merge_numbers([attempt.result for attempt in cell.attempts])
+    return merge_numbers(cell.attempts)
 
 
-def merge_numbers(results: Sequence[Result]) -> tuple[CellNumber, ...]:
+def merge_numbers(attempts: Sequence[LoadedAttempt]) -> tuple[CellNumber, ...]:
     found: dict[tuple[str, tuple[tuple[str, int], ...], str], list[float]] = {}
     reasons: dict[tuple[str, tuple[tuple[str, int], ...], str], str] = {}
-    for result in results:
-        withheld = why_withheld(result)
-        for measurement in (m for check in result.checks for m in check.measurements):
+    for attempt in attempts:
+        withheld = why_withheld(attempt)
+        for measurement in (m for check in attempt.result.checks for m in check.measurements):
             key = (measurement.name, tuple(sorted(measurement.at.items())), measurement.unit)
             values = found.setdefault(key, [])
             if withheld is None and measurement.value is not None:
@@ -119,11 +118,20 @@ def merge_numbers(results: Sequence[Result]) -> tuple[CellNumber, ...]:
     )
 
 
-def _not_shown_right(result: Result) -> str | None:
+def _not_shown_right(attempt: LoadedAttempt) -> str | None:
+    result, verdict = attempt.result, attempt.verdict
     if result.outcome != "completed":
         return f"launch_{result.outcome}"
-    if any(p.state == "contradicted" or (p.state == "unknown" and p.fact in MUST_BE_PROVEN) for p in result.proof):
-        return "configuration_not_proven"
+    doubts = [reason for reason in verdict.reasons if reason in _DOUBTS]
+    if doubts or verdict.verdict == "corrupt":
+        return doubts[0] if doubts else "content_wrong"
+    if verdict.verdict == "pass" or (attempt.score is not None and attempt.score.state == "sound"):
+        return None
+    return _unseen(result)
+
+
+def _unseen(result: Result) -> str | None:
+    """Why the checks of content do not show that the content is right."""
     states = [check.state for check in result.checks if check.check in CONTENT_CHECKS]
     for state, reason in (
         ("fail", "content_wrong"),

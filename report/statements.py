@@ -69,7 +69,10 @@ def _server_log(shown: Shown) -> str | None:
 
 
 def _corrupt(shown: Shown) -> str:
-    return f"Wrong output in {_share(shown)}. {_quote(shown)}"
+    scores = [a.score for a in shown.attempts if a.score is not None and a.score.state == "wrong"]
+    worst = max(scores, key=lambda score: score.above / max(score.tokens, 1), default=None)
+    rescored = "" if worst is None else f" Rescored: {one_line(worst.detail, _LONGEST_QUOTE)}."
+    return f"Wrong output in {_share(shown)}. {_quote(shown)}{rescored}"
 
 
 def _failure(shown: Shown) -> str:

@@ -17,6 +17,8 @@ SIGNS: Mapping[str, str] = {
     "proven": "✓",
     "contradicted": "✗",
     "unknown": "?",
+    "sound": "✓",
+    "wrong": "≠",
     "comparable": "=",
     "unverified": "?",
     "not_comparable": "≠",
@@ -25,7 +27,8 @@ SIGNS: Mapping[str, str] = {
 VERDICTS: Mapping[str, str] = {
     "pass": "Every check that applies passed.",
     "fail": "The engine crashed, hung or ran out of memory, or a check other than one of content failed.",
-    "corrupt": "The output is wrong: it is not what the reference arm gives, or the checks of content failed.",
+    "corrupt": "The output is wrong: it is not what the reference arm gives, rescoring finds tokens that the reference "
+    "would not have said, or the checks of content failed.",
     "inconclusive": "The evidence does not decide: neither a pass nor a failure.",
     "void": "The launch says nothing about the engine (the runtime or the host failed); it is planned again.",
     "unsupported": "This cell cannot run here, for the reason given; it counts neither way.",
@@ -42,6 +45,17 @@ TERMS: Mapping[str, str] = {
     "acceptance": "Output tokens a verify step, with the token that prefill brings taken out: its floor is exactly 1. "
     "It says nothing about whether the text is right.",
     "server's own figure": "Acceptance as the server reports it, by its own way of counting.",
+    "rescoring": "The last launch of a run reads every output again, as if the reference had said it, and tells of "
+    "each token how far it lies below the reference's own choice.",
+    "δ": "The gap in nats beyond which a token counts as one that the reference would not have said.",
+    "healthy arms": "Launches believed right, whose share of tokens beyond δ is what the others are tested against.",
+    "detection limit": "The smallest share of wrong tokens that would be found with 95 % power.",
+    "self-test": "A fault planted where it must be found. If it is not, no pass and no corrupt output of the run is "
+    "believed: they are inconclusive (oracle not trusted).",
+    "vote": "Arms that answered the same prompts, and the one that differs from all the others while those agree. No "
+    "arm is presumed right.",
+    "degenerate": "Text that is broken whatever other arms say: loops from the start, one token over and over, "
+    "invalid UTF-8. Two arms that agree on it do not pass.",
     "withheld": "A number that must not be compared, because the launch did not finish, its configuration was not "
     "proven or its content was not shown to be right.",
     "comparable": "All facts of the comparability key are known on both sides and equal.",
@@ -56,6 +70,7 @@ TERMS: Mapping[str, str] = {
 }
 
 PLANTED = "PLANTED FAULTS — a test of the tool, not evidence about an engine"
+SELF_TEST = "A fault was planted in these launches to see whether it is found. They count in no cell."
 NOT_A_GPU = "Nothing measured here is evidence about a GPU."
 
 NUMBER_LABELS: Mapping[str, str] = {
@@ -66,7 +81,21 @@ NUMBER_LABELS: Mapping[str, str] = {
     "output_rate_per_user": "output rate per request in flight",
     "output_rate_per_gpu": "output rate per GPU",
     "ttft_median": "time to first token, median",
+    "ttft_p99": "time to first token, 99th percentile",
+    "itl_median": "inter-token latency, median",
+    "itl_p99": "inter-token latency, 99th percentile",
     "step_time": "time per verify step",
+    "steps_per_request": "verify steps per request",
+    "output_rate_steady": "output rate while all streams are busy",
+    "output_rate_under_load": "output rate while requests join and leave",
+    "ttft_median_under_load": "time to first token while requests join and leave, median",
+    "requests_failed": "requests that failed",
+    "bench_serving_output_rate": "output rate, as sglang.bench_serving states it",
+    "bench_serving_ttft_median": "time to first token, median, as sglang.bench_serving states it",
+    "bench_serving_ttft_p99": "time to first token, 99th percentile, as sglang.bench_serving states it",
+    "bench_serving_itl_median": "inter-token latency, median, as sglang.bench_serving states it",
+    "bench_serving_itl_p99": "inter-token latency, 99th percentile, as sglang.bench_serving states it",
+    "bench_serving_acceptance": "acceptance, as sglang.bench_serving states it",
     "ready": "ready after",
     "gpu_power": "power a GPU, mean",
     "gpu_power_max": "power a GPU, highest",
@@ -74,6 +103,12 @@ NUMBER_LABELS: Mapping[str, str] = {
     "prompts_equal": "prompts equal in two passes of the reference",
     "smallest_wrong_concurrency": "smallest concurrency with a wrong output",
     "coding_correct": "coding tasks correct",
+    "outputs_of_other_length": "outputs shorter or longer than the reference's",
+    "degenerate_outputs": "prompts with degenerate text",
+    "distinct_8grams": "distinct 8-grams, median share",
+    "token_entropy": "token entropy, median",
+    "compression_ratio": "compression ratio of the text, median",
+    "invalid_utf8": "outputs with invalid UTF-8",
     "failure_share": "share of launches that failed",
 }
 

@@ -11,6 +11,8 @@ import pytest
 from repro import codec
 from repro.canonical import sha256_of
 from repro.model import (
+    AttemptScore,
+    Calibration,
     CheckName,
     CheckResult,
     CheckState,
@@ -26,16 +28,21 @@ from repro.model import (
     Forecast,
     LogLine,
     Measurement,
+    NullArm,
     PhaseTiming,
     Plan,
     PlanStep,
     Planted,
     PlantedRule,
     Proof,
+    Rescoring,
     Result,
     Run,
+    SelfTest,
     Signature,
     Skip,
+    TokenPlace,
+    Vote,
 )
 from repro.store import create, write_record
 
@@ -148,6 +155,57 @@ def wrong(detail: str = "1 of 20 outputs equal the reference token by token; 19 
     return check("lossless", "fail", "content_wrong", detail, differences=[difference])
 
 
+def score(
+    cell: str, state: str = "sound", attempt: int = 1, *, above: int = 0, text: str | None = None
+) -> AttemptScore:
+    """A score of 5120 tokens."""
+    bad = state == "wrong"
+    place = TokenPlace(prompt="p07", check="lossless", concurrency=4, at=11, got=3, gap=8.25)
+    return AttemptScore(
+        cell=cell,
+        attempt=attempt,
+        state=state,  # type: ignore[arg-type]
+        reason=None if state == "sound" else "tokens_wrong" if bad else "not_scored",
+        detail=text or f"{above} of 5120 tokens lie more than 0.5 nats below the reference's choice",
+        outputs=20,
+        tokens=5120,
+        above=above,
+        low=0.0042 if bad else 0.0,
+        high=0.0088 if bad else 0.0007,
+        longest_run=2 if bad else 0,
+        largest_gap=8.25 if bad else 0.31,
+        p_value=2e-9 if bad else 1.0,
+        perplexity=1.84,
+        smallest_wrong_concurrency=4 if bad else None,
+        places=(place,) if bad else (),
+    )
+
+
+def rescoring(
+    *scores: AttemptScore, votes: Sequence[Vote] = (), tests: Sequence[SelfTest] = (), text: str | None = None
+) -> Rescoring:
+    arm = NullArm(cell="sm_103-ar-eager-nonvls", attempt=1, tokens=5120, above=3)
+    return Rescoring(
+        reason=None,
+        calibration=Calibration(
+            dtype=text or "bfloat16",
+            exact=False,
+            delta=0.5,
+            alpha=0.001,
+            arms=(arm,),
+            tokens=5120,
+            largest_gap=0.9,
+            visible_share=0.93,
+            detection_share=0.0035,
+            statement=text or "would see 0.35 % wrong tokens or more with 95 % power",
+        ),
+        self_tests=tuple(tests)
+        or (SelfTest(place="copies", planted="one wrong token in 200", state="caught", detail="25 of 25 found"),),
+        scores=scores,
+        votes=tuple(votes),
+    )
+
+
 def proof(fact_name: str = "graph_replayed", expected: Any = True, observed: Any = True) -> Proof:
     return Proof(
         fact=fact_name,
@@ -196,6 +254,7 @@ class Launch:
     role: str = "cell"
     explains: int | None = None
     facts: Mapping[str, Fact] = field(default_factory=dict)
+    rescoring: Rescoring | None = None
     packages: Mapping[str, str] = field(default_factory=lambda: {"sglang": "0.5.23"})
 
 
@@ -223,14 +282,29 @@ def result_of(launch: Launch, run: Run) -> Result:
             PhaseTiming(phase="serving", state="completed", begun_s=29.0, ended_s=None),
         ),
         expectation=expectation(where, launch.topk_effective),
-        proof=launch.proof,
+        proof=(*launch.proof, *_unnamed(launch, where)),
         checks=launch.checks,
         diagnosis=launch.diagnosis,
         environment=Environment(facts={**machine(run.target), **launch.facts}, packages=launch.packages),
         evidence=(EvidenceFile(path="evidence/server.log", size_bytes=95100, sha256=SHA),),
         explains=launch.explains,
-        rescoring=None,
+        rescoring=launch.rescoring,
     )
+
+
+def _unnamed(launch: Launch, where: Coordinates) -> tuple[Proof, ...]:
+    """What a launch that completed has proven, unless it says otherwise."""
+    if launch.outcome != "completed":
+        return ()
+    asked = expectation(where, launch.topk_effective)
+    facts = {
+        "algorithm": asked.algorithm,
+        "graph_replayed": where.graph == "graph",
+        "width": asked.width,
+        "topk": asked.topk_effective,
+    }
+    named = {one.fact for one in launch.proof}
+    return tuple(proof(name, value, value) for name, value in facts.items() if name not in named)
 
 
 def machine(target: str) -> dict[str, Fact]:
@@ -328,6 +402,18 @@ def write_run(
     return directory.path
 
 
+def last_launch() -> Rescoring:
+    """One cell wrong, one whose first difference was a tie and is sound, one that could not be scored."""
+    bad, eager, ar = "sm_103-b32t8-graph-nvls", "sm_103-b32t8-eager-nvls", "sm_103-ar-eager-nonvls"
+    return rescoring(
+        score(bad, "wrong", above=31),
+        score(eager, above=2),
+        score("sm_103-b8t4-graph-nvls", above=1),
+        score("sm_103-b8t4-graph-nvls", "unknown", 2, text="the server gave no log-probabilities"),
+        votes=[Vote(arms=(ar, eager, bad), odd=bad, statement=f"{bad} stands alone; {ar}, {eager} agree")],
+    )
+
+
 def every_state(root: Path) -> Path:
     """A results directory with a run of a GPU target and one of the CPU in which everything happens."""
     floor = check("acceptance", "fail", "acceptance_at_floor", "1.00 tokens a step over 20 requests and 1900 steps")
@@ -370,9 +456,18 @@ def every_state(root: Path) -> Path:
             Launch("sm_103-b8t4-graph-nonvls", proof=(proof(observed=False),), checks=checks(4.4, 120.0)),
             Launch("sm_103-b32t8-eager-nvls", topk_effective=5, checks=checks(6.0, 90.0)),
             Launch("sm_103-c7-graph-nvls", checks=checks(4.0, 280.0, tie), proof=(proof(),)),
+            Launch(
+                "sm_103-b8t4-graph-nvls+self-test",
+                role="self-test",
+                planted=Planted(fault="wrong-token", number=200),
+                checks=checks(4.4, 290.0, wrong()),
+            ),
+            Launch(
+                "sm_103-ar-eager-nonvls", 2, role="reference-again", checks=checks(None, 140.0), rescoring=last_launch()
+            ),
         ],
         planned={
-            "sm_103-ar-eager-nonvls": 1,
+            "sm_103-ar-eager-nonvls": 2,
             "sm_103-b8t4-graph-nvls": 3,
             "sm_103-b8t4-graph-nonvls": 1,
             "sm_103-b12t4-graph-nvls": 1,
@@ -464,6 +559,17 @@ def hostile_run(root: Path) -> Path:
                 packages={HOSTILE: HOSTILE},
             ),
             Launch("cpu-b16t8-eager-nonvls", detail=HOSTILE, checks=checks(3.0, 200.0, bad), facts=facts),
+            Launch(
+                "cpu-ar-eager-nonvls",
+                role="reference-again",
+                checks=checks(None),
+                rescoring=rescoring(
+                    score("cpu-b16t8-eager-nonvls", "wrong", above=9, text=HOSTILE),
+                    votes=[Vote(arms=("a", "b", "c"), odd=None, statement=HOSTILE)],
+                    tests=[SelfTest(place="copies", planted=HOSTILE, state="not_run", detail=HOSTILE)],
+                    text=HOSTILE,
+                ),
+            ),
         ],
         planned={cell: 1, "cpu-b16t8-eager-nonvls": 1},
         skips=[Skip(cell="cpu-b32t8-eager-nonvls", state="unsupported", reason=HOSTILE, source=HOSTILE)],

@@ -1,4 +1,4 @@
-"""What the oracles of a finished run say, as lines for a terminal: self-test, calibration, detection limit, votes."""
+"""What the oracles of a finished run say, in lines: self-test, calibration, detection limit, scores, votes. Pure."""
 
 from collections.abc import Sequence
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from matrix import oracle_lines
-from repro import codec
+from repro import codec, oracle_lines
 from repro.model import Planted, Rescoring, Result
 from repro.verdict import run_verdicts
 
