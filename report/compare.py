@@ -105,7 +105,8 @@ def _beside(run: LoadedRun, baseline: Baseline, declared: Declared) -> list[_Dra
     missing = [name for name in ("budget", "shape") if getattr(baseline, name) is None]
     reason = "this run has no cell at the baseline's coordinates"
     if missing:
-        reason = f"the archive does not state its {' and its '.join(missing)}"
+        source = "archive" if baseline.source.sha256 is None else "baseline"
+        reason = f"the {source} does not state its {' and its '.join(missing)}"
     return [_nothing(None, run.run.target, baseline.name, reason)]
 
 
@@ -124,9 +125,11 @@ def _at_coordinates(cell: LoadedCell, baseline: Baseline) -> bool:
 def _with_baseline(here: _Here, baseline: Baseline) -> _Drawn:
     if not here.cell.attempts:
         return here.nothing("no launch of this cell has a result")
-    key = compare_keys(
-        cell_facts(here.run, here.cell), baseline.facts, drafts=here.speculates, changed=here.declared.changed
-    )
+    facts = cell_facts(here.run, here.cell)
+    changed = here.declared.changed
+    if not changed and any(number.basis == "measured" for number in baseline.measurements):  # it is from a run of ours
+        changed = upgraded_fields(facts, baseline.facts)
+    key = compare_keys(facts, baseline.facts, drafts=here.speculates, changed=changed)
     reasons = (*key.reasons, *_planted(here.run, here.cell), *_topk(here.expectation, baseline.topk))
     unstated = [
         name

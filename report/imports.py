@@ -13,7 +13,7 @@ from report.fieldmap import COORDINATES, Entry, FieldMap, recognised, shipped_na
 from repro.environment import KEY_FIELDS
 from repro.errors import RecordError
 from repro.intervals import mean_interval
-from repro.jsontext import parse
+from repro.jsontext import REMEDY, parse
 from repro.model import Baseline, BaselineNumber, BaselineSource, Fact, Scalar
 
 NOT_STATED = "not stated in the imported file"
@@ -97,9 +97,9 @@ def _lines(raw: bytes, name: str) -> list[_Line]:
     rows = [(number, row) for number, row in enumerate(raw.split(b"\n"), start=1) if row.strip()]
     several = len(rows) > 1 and rows[0][1].strip().endswith(b"}") and rows[0][1].lstrip().startswith(b"{")
     if several:
-        documents = [(f"{name}:{number}", parse(row, f"{name}:{number}", constant=str)) for number, row in rows]
+        documents = [(f"{name}:{number}", _parsed(row, f"{name}:{number}")) for number, row in rows]
     else:
-        whole = parse(raw, name, constant=str)
+        whole = _parsed(raw, name)
         items = whole if isinstance(whole, list) else [whole]
         documents = [(f"{name}: item {i}" if isinstance(whole, list) else name, item) for i, item in enumerate(items)]
     for place, document in documents:
@@ -108,6 +108,14 @@ def _lines(raw: bytes, name: str) -> list[_Line]:
     if not documents:
         raise RecordError(f"{name}: holds no result; give the output file of a load generator")
     return [_Line(place=place, fields=document) for place, document in documents if isinstance(document, dict)]
+
+
+def _parsed(raw: bytes, place: str) -> object:
+    try:
+        return parse(raw, place, constant=str)
+    except RecordError as error:
+        said = str(error).removesuffix(REMEDY)
+        raise RecordError(f"{said}give the output file of a load generator, or correct it") from None
 
 
 def _numbers(found: Sequence[_Line], fields: FieldMap, lines: Lines, name: str) -> tuple[BaselineNumber, ...]:

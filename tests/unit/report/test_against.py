@@ -189,6 +189,16 @@ def test_a_promoted_baseline_compares_like_the_run_it_is_from(tmp_path: Path, ma
     assert (rate_of(item).ratio, rate_of(item).change) == (wanted.ratio, wanted.change)
 
 
+def test_a_promoted_baseline_from_before_an_upgrade_compares_too(tmp_path: Path, make: SimpleNamespace) -> None:
+    write(make, tmp_path, "before", {CELL: [245.0] * 5}, **facts_of(make, engine_version="0.5.23"))
+    write(make, tmp_path, "after", {CELL: [245.0] * 5}, **facts_of(make, engine_version="0.5.24"))
+    assert promote(tmp_path, "old") == 0
+    found = build(tmp_path, "--baselines", str(tmp_path / "own"))
+    (item,) = [item for item in found.comparisons if item.baseline == "old"]
+    assert (item.comparable, item.change) == ("comparable", "equivalent")
+    assert item.changed == ("engine_version is 0.5.24 here and 0.5.23 there",)
+
+
 def test_promote_refuses_what_is_no_baseline(
     tmp_path: Path, make: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
