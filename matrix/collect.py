@@ -84,6 +84,8 @@ def collect(context: AttemptContext, evidence: Evidence, ended: Ended) -> Result
     step = context.step
     phases = phase_timings(evidence.timeline)
     outcome, detail, status, diagnosis = _outcome(evidence, phases, ended)
+    if context.explains is not None and outcome == "completed":
+        detail, diagnosis = _explained(evidence, detail)
     if context.suspect:  # whatever happened may be the hardware's doing: the verdict is void
         why = "; ".join(context.suspect)[:300]
         outcome, detail = (
@@ -140,6 +142,16 @@ def _outcome(
     if cut_off is not None:
         return *cut_off, None, None
     return "completed", "the server started, answered and stopped", _last_status(timeline), None
+
+
+def _explained(evidence: Evidence, detail: str) -> tuple[str, Diagnosis | None]:
+    """What an attempt with evidence hooks armed shows although it came to its end: non-finite values, which its check
+    of logits writes into the log."""
+    found = diagnose([Log(path=evidence.log, name="evidence/server.log")], exit_status=0, phase="serving")
+    if found.kind != "nan_logits":
+        return detail, None
+    said = f": {found.evidence[0].text.strip()[:200]}" if found.evidence else ""
+    return f"{detail}; its log says nan_logits{said}", found
 
 
 def _unread(evidence: Evidence, ended: Ended) -> tuple[Outcome, str] | None:

@@ -481,7 +481,8 @@ def test_wrong_tokens_are_the_verdicts_business(attempt: Attempt, collected: Col
     result = collected(attempt)
     assert result.outcome == "completed"
     assert state(result, "lossless") == ("fail", "content_wrong")
-    assert verdict(dataclasses.replace(result, proof=())) == ("corrupt", ("content_wrong",))
+    proven = tuple(dataclasses.replace(proof, state="proven") for proof in result.proof)
+    assert verdict(dataclasses.replace(result, proof=proven)) == ("corrupt", ("content_wrong",))
 
 
 def test_without_a_reference_lossless_is_inconclusive(attempt: Attempt, collected: Collected) -> None:
@@ -612,3 +613,18 @@ def test_whatever_lies_there_there_is_a_valid_result_and_a_verdict(
         result = collected(attempt)
         verdict(result)
         assert (result.outcome == "completed") <= {"attempt-ended", "server-exited"}.issubset({e for e, *_ in timeline})
+
+
+# --- non-finite values ------------------------------------------------------------------------------------------------
+
+NAN = "[21:43:20 TP0] Detected errors during sampling! NaN in the logits.\n"
+
+
+@pytest.mark.parametrize(("text", "explains", "kind"), [(NAN, 1, "nan_logits"), ("fine\n", 1, None), (NAN, None, None)])
+def test_an_armed_attempt_that_ended_well_still_tells_of_non_finite_values(
+    attempt: Attempt, collected: Collected, text: str, explains: int | None, kind: str | None
+) -> None:
+    result = collected(attempt.log(text).served(), explains=explains)
+    assert result.outcome == "completed"
+    assert (result.diagnosis.kind if result.diagnosis else None) == kind
+    assert ("nan_logits: [21:43:20" in result.outcome_detail) == (kind is not None)
