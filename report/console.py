@@ -6,6 +6,7 @@ from tabulate import tabulate
 
 from report.document import Document
 from report.escape import one_line
+from report.gains import changed_words
 from report.grid import Place, places
 from report.load import LoadedRun
 from report.words import NOT_A_GPU, PLANTED, at_label, figure, interval_label, number_label, percent, sign, spoken
@@ -64,7 +65,7 @@ def two_sides(number: ComparedNumber, baseline: Baseline | None = None) -> tuple
     of the launches that failed, which it does not count."""
     at = at_label(number.at)
     there = _side(number.baseline, number.baseline_low, number.baseline_high, number.unit)
-    if number.name == "failure_share" and baseline is not None and baseline.outcome is not None:
+    if number.name == "failure_share" and number.baseline is None and baseline is not None and baseline.outcome:
         there = baseline.outcome
     return (
         number_label(number.name).partition(" (")[0] + (f", {at}" if at else ""),
@@ -78,9 +79,11 @@ def because(comparison: Comparison) -> str:
     """Why two sides are not comparable, or which facts are unknown, or what decides the change."""
     if comparison.comparable == "not_comparable":
         return "because " + "; ".join(comparison.reasons)
+    changed = changed_words(comparison)
     if comparison.comparable == "unverified":
-        return "equal in all that both sides state; unknown: " + ", ".join(comparison.unknown)
-    return "; ".join(comparison.reasons)
+        equal = "equal in all else that both sides state" if changed else "equal in all that both sides state"
+        return "; ".join(filter(None, (changed, f"{equal}; unknown: {', '.join(comparison.unknown)}")))
+    return "; ".join(filter(None, (changed, *comparison.reasons)))
 
 
 def _run(run: LoadedRun) -> str:
