@@ -201,6 +201,12 @@ def benchmarks(session: nox.Session) -> None:
     python(session, "benchmarks/plan.py")
 
 
+@nox.session(name="benchmarks-diagnose", venv_backend="none", requires=["harness"])
+def benchmarks_diagnose(session: nox.Session) -> None:
+    """The diagnosis of 0.1 and 1 GB of logs beside ripgrep (`rg`); `-- --sizes 0.1 1 4` for more."""
+    python(session, "benchmarks/diagnose.py", *session.posargs)
+
+
 @nox.session(name="benchmarks-load-client", venv_backend="none", requires=["harness", "engine-cpu"])
 def benchmarks_load_client(session: nox.Session) -> None:
     """Our load client beside `sglang.bench_serving`, against a server whose emission times are known."""

@@ -19,7 +19,9 @@ _ACCURACY = re.compile(r"gsm8k|mmlu|accuracy|humaneval|math500|aime|gpqa|exact_m
 _SPEED = re.compile(r"tok\w*_s\b|tok\w*_s_|tok\w*_per_s|tokens?/s|throughput|\btps\b|_tps|req\w*_s\b|speed")
 _SLOWNESS = re.compile(r"latency|ttft|tpot|itl|step_time|_ms\b|_ms_")
 _REPLAYS = re.compile(r"replay|(?<!non_)graph_pass|pass(?:es)?_graph|graphed|graph_steps|cuda_graph_hits")
-_EAGER_PASSES = re.compile(r"(?:eager|decode_none|non_graph)_?(?:pass|step|forward|count)|pass(?:es)?_eager|steps?_eager")
+_EAGER_PASSES = re.compile(
+    r"(?:eager|decode_none|non_graph)_?(?:pass|step|forward|count)|pass(?:es)?_eager|steps?_eager"
+)
 _TOKENS = re.compile(r"(?:output|completion|generated|new)_?tokens|tokens_out|^tokens$|empty_outputs|n_tokens")
 _EMPTY_COUNT = re.compile(r"empty")
 _CLIENT = re.compile(r"client_error|http_4\d\d|status_4\d\d|bad_request|connect\w*_refused|client_timeout")

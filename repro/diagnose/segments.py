@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,11 +17,12 @@ _DATED = re.compile(
     r"[\[(]?(?:\d{4}-\d\d-\d\d[T ]|\d\d/\d\d/\d{4}-|\d\d:\d\d:\d\d|\w{3} \w{3} [ \d]\d )"
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d|[IWEF]\d{4} \d\d:"
 )
+_NUMBER = re.compile(r"\d{1,4}: ")
 _NEAR = 60
 _FULL_LINES = 3
 _NARROWEST = 40
 _MOST_JOINED = 24
-_SHARE_BROKEN = 0.6
+_FEW_LONGER = 4
 _Width = frozenset[int]
 """The pieces that a full terminal line ends, so that the next piece goes on with them."""
 _LONGEST_CHARACTERS = 1 << 14
@@ -106,12 +108,19 @@ class Segments:
         return self._broken[part]
 
     def _wrapping(self, near: range, lengths: list[int]) -> "_Width | None":
-        widest = max(lengths, default=0)
-        full = [n for n, length in zip(near, lengths, strict=True) if length == widest and n + 1 < len(self._raw)]
-        if widest < _NARROWEST or len(full) < _FULL_LINES:
+        """The pieces that end full lines, if enough lines have just one length and go on in the next, and hardly any
+        is longer."""
+        going_on = [
+            (n, length)
+            for n, length in zip(near, lengths, strict=True)
+            if length >= _NARROWEST and n + 1 < len(self._raw) and not _begins_anew(self.text(n + 1))
+        ]
+        common = Counter(length for _, length in going_on).most_common(1)
+        if not common or common[0][1] < _FULL_LINES:
             return None
-        broken = [n for n in full if not _begins_anew(self.text(n + 1))]
-        return frozenset(broken) if len(broken) >= max(_FULL_LINES, _SHARE_BROKEN * len(full)) else None
+        width, count = common[0]
+        longer = sum(length > width for length in lengths)
+        return frozenset(n for n, length in going_on if length == width) if longer * _FEW_LONGER <= count else None
 
     def _lengths_shown(self, near: range) -> list[list[int]]:
         """The lengths of the lines with what a collector put before them; and with colours, if whoever wrapped the
@@ -144,7 +153,9 @@ class Reading:
 
 def _begins_anew(text: str) -> bool:
     """True if the text begins as lines of logs do, so that it continues none."""
-    return without_lead(text) != text or _DATED.match(text) is not None
+    if _DATED.match(text):
+        return True
+    return without_lead(text) != text and not _NUMBER.match(text)  # a number and a colon may be the end of anything
 
 
 def _spaced(pieces: list[str]) -> str:

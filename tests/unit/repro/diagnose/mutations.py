@@ -52,7 +52,7 @@ def _changed(mutant: Mutant, lines: Sequence[Line], *, ordered: bool = True) -> 
 
 
 def shuffled_ranks(mutant: Mutant, chance: random.Random) -> Mutant:
-    """Each rank's lines keep their order; the ranks are late by less than a second. Lines of no rank keep their place."""
+    """Ranks are late by less than a second; each keeps its order, and lines of no rank keep their place."""
     late: dict[bytes, float] = {}
     now, rank, run, keyed = 0.0, None, 0, []
     for place, line in enumerate(mutant.lines):
