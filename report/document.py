@@ -43,12 +43,14 @@ def assemble(
     shown = results.newest()
     others = against.newest() if against is not None else ()
     problems = (*results.problems, *(_there(problem) for problem in (against.problems if against is not None else ())))
+    comparisons = (*against_runs(shown, others, declared), *against_baselines(shown, baselines, declared))
+    best = tuple(found for run in shown for found in best_configurations(run))
     record = Findings(
         tool_version=tool_version,
         runs=tuple(run.reported() for run in results.runs),
-        findings=find(shown),
-        comparisons=(*against_runs(shown, others, declared), *against_baselines(shown, baselines, declared)),
-        best=tuple(found for run in shown for found in best_configurations(run)),
+        findings=find(shown, comparisons, best),
+        comparisons=comparisons,
+        best=best,
         crossovers=tuple(found for run in shown for found in crossovers(run)),
         problems=(*problems, *(_no_other_run(shown, others) if against is not None else ())),
     )

@@ -1,124 +1,134 @@
 """Rules: loaded runs -> findings. One cause is one finding, however many cells and launches it shows in."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import TypeAlias
 
-from report.causes import Cause, Severity, causes, unlocated
+from report.causes import Severity, unlocated
 from report.escape import one_line
-from report.load import LoadedAttempt, LoadedCell, LoadedRun
-from report.statements import Shown, next_command, statement
+from report.load import LoadedCell, LoadedRun
+from report.rules.acceptance import acceptance_by_budget
+from report.rules.best import best_configuration
+from report.rules.changed import changes
+from report.rules.draft import Draft
+from report.rules.modes import Mode, failing_regions
+from report.rules.oracle import oracle
+from report.rules.region import above_sentence, clean_lines, regions
+from report.rules.rivals import Rivals, rivals
+from report.rules.settings import budgets, machine
+from report.rules.sound_arms import sound_arms
+from report.rules.untested import not_tested, undecided_cells
+from report.sightings import FAILURES, Sighting, cut, evidence_of, groups_of, link, seen_in, sightings
+from report.statements import PLANTED_PREFIX, Shown, next_command, statement
 from repro.canonical import sha256_of
-from repro.model import EvidenceLink, Finding, Result, Signature
+from repro.intervals import wilson
+from repro.model import BestConfiguration, Comparison, Finding, Signature
+
+Ranked: TypeAlias = tuple[tuple[float, ...], Finding]
 
 _SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
 _FAMILIES = (
+    "oracle",
+    "region",
     "corrupt",
     "failure",
     "unnoticed",
+    "slower",
     "proof",
     "topk",
     "inconclusive",
     "void",
-    "refused",
     "unfinished",
+    "refused",
+    "sound",
+    "best",
+    "acceptance",
+    "faster",
     "healthy",
 )
-_MOST_EVIDENCE = 12
-_LONGEST_EVIDENCE = 300
+_LONGEST_LINE = 600
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Sighting:
-    cause: Cause
-    run: LoadedRun
-    cell: LoadedCell
-    attempt: LoadedAttempt
-
-    @property
-    def planted(self) -> bool:
-        """A fault anywhere in the run may show in any cell: the reference arm is what the others are held against."""
-        return self.run.planted
-
-    @property
-    def group(self) -> tuple[str, ...]:
-        """What must be equal for two sightings to be one finding, the subsystem apart."""
-        where = self.cell.coordinates
-        cause = self.cause
-        phase = cause.signature.phase
-        return (
-            self.run.run.target,
-            str(self.planted),
-            cause.family,
-            cause.kind,
-            phase,
-            where.tier,
-            where.engine_source,
+def find(
+    runs: Sequence[LoadedRun],
+    comparisons: Sequence[Comparison] = (),
+    best: Sequence[BestConfiguration] = (),
+) -> tuple[Finding, ...]:
+    """The findings of the runs, what matters most first. The order of ``runs`` and of their cells makes no
+    difference."""
+    ordered = [
+        replace(run, cells=tuple(sorted(run.cells, key=lambda cell: cell.id)))
+        for run in sorted(runs, key=lambda run: (run.run.target, run.run.run_id))
+    ]
+    groups = groups_of(sightings(ordered))
+    found = [_finding(group, ordered) for group in groups]
+    modes = [
+        (group[0].run, Mode(finding=finding.id, kind=finding.kind, seen=seen_in(group)))
+        for group, (_, finding) in zip(groups, found, strict=True)
+        if group[0].cause.family in FAILURES
+    ]
+    for run in ordered:
+        drafts = (
+            *failing_regions(run, [mode for of, mode in modes if of is run], ordered),
+            *sound_arms(run),
+            *acceptance_by_budget(run),
+            *best_configuration(run, best),
+            *changes(run, comparisons),
+            *oracle(run),
         )
-
-
-def find(runs: Sequence[LoadedRun]) -> tuple[Finding, ...]:
-    """The findings of the runs, what matters most first. The order of ``runs`` makes no difference."""
-    found = [_finding(group) for group in _groups(_sightings(runs))]
-    found += [finding for run in runs for finding in (*_unfinished(run), *_healthy(run))]
+        found += [*map(_from_draft, drafts), *_unfinished(run), *_healthy(run)]
     return tuple(finding for _, finding in sorted(found, key=lambda ranked: (*ranked[0], ranked[1].id)))
 
 
-def finding_id(target: str, kind: str, signature: Signature, *, planted: bool, tier: str, engine_source: str) -> str:
+def finding_id(
+    target: str,
+    kind: str,
+    signature: Signature,
+    *,
+    planted: bool,
+    tier: str,
+    engine_source: str,
+    subject: str = "",
+) -> str:
     """The same for the same failure in every report.
 
     Of the coordinates only those go in that say what was run; budget, graph mode and NVLS are the region in which the
-    failure shows, and the cells of that region that happen to fail differ from run to run.
+    failure shows, and the cells of that region that happen to fail differ from run to run. ``subject`` tells findings
+    apart that are of one rule, such as the other sides of comparisons.
     """
-    document = {
+    document: dict[str, object] = {
         "target": target,
         "planted": planted,
         "kind": kind,
         "signature": [signature.kind, signature.phase, signature.subsystem],
         "coordinates": {"tier": tier, "engine_source": engine_source},
+        **({"subject": subject} if subject else {}),
     }
     return "f-" + sha256_of(document)[:10]
 
 
-def _sightings(runs: Sequence[LoadedRun]) -> list[_Sighting]:
-    return [
-        _Sighting(cause=cause, run=run, cell=cell, attempt=attempt)
-        for run in sorted(runs, key=lambda run: (run.run.target, run.run.run_id))
-        for cell in run.cells
-        for attempt in cell.attempts
-        for cause in causes(attempt)
-    ]
-
-
-def _groups(sightings: Iterable[_Sighting]) -> list[list[_Sighting]]:
-    """Sightings of one failure together. One whose subsystem is not located joins the only located group there is."""
-    groups: dict[tuple[str, ...], dict[str | None, list[_Sighting]]] = {}
-    for sighting in sightings:
-        by_subsystem = groups.setdefault(sighting.group, {})
-        by_subsystem.setdefault(sighting.cause.signature.subsystem, []).append(sighting)
-    for by_subsystem in groups.values():
-        located = [subsystem for subsystem in by_subsystem if subsystem is not None]
-        if len(located) == 1 and None in by_subsystem:
-            by_subsystem[located[0]] += by_subsystem.pop(None)
-    return [group for by_subsystem in groups.values() for group in by_subsystem.values()]
-
-
-def _finding(group: Sequence[_Sighting]) -> tuple[tuple[int, ...], Finding]:
+def _finding(group: Sequence[Sighting], runs: Sequence[LoadedRun]) -> Ranked:
     first = group[0]
     signature = next(
         (s.cause.signature for s in group if s.cause.signature.subsystem is not None), first.cause.signature
     )
     cells = {sighting.cell.id: sighting.cell for sighting in group}
+    seen = seen_in(group)
     shown = Shown(
         family=first.cause.family,
         kind=first.cause.kind,
         signature=signature,
         target=first.run.run.target,
         planted=first.planted,
-        seen=tuple((cell, sum(s.cell.id == name for s in group)) for name, cell in cells.items()),
+        seen=tuple((cell, seen[name]) for name, cell in cells.items()),
         attempts=tuple(sighting.attempt for sighting in group),
     )
     where = first.cell.coordinates
     severity = min((s.cause.severity for s in group), key=_SEVERITIES.index)
+    failure = first.cause.family in FAILURES
+    found = regions(first.run, seen) if failure else ()
+    rival = rivals(first.run, seen, runs) if failure else Rivals(scope=(), hypotheses=(), settle=None)
+    sentences = [statement(shown), *(said for region in found if (said := above_sentence(region)))]
     finding = Finding(
         id=finding_id(
             first.run.run.target,
@@ -128,67 +138,62 @@ def _finding(group: Sequence[_Sighting]) -> tuple[tuple[int, ...], Finding]:
             tier=where.tier,
             engine_source=where.engine_source,
         ),
-        statement=one_line(statement(shown)),
+        statement=one_line(" ".join(sentences)),
         kind=first.cause.kind,
         severity=severity,
         planted=first.planted,
         cells=tuple(sorted(cells)),
-        scope=(),
-        not_tested=(),
-        evidence=_evidence(group),
-        hypotheses=(),
-        settle=None,
+        scope=_lines((*(region.line for region in found), *rival.scope)),
+        not_tested=_lines(not_tested(first.run, tuple(cells.values())) if failure else ()),
+        evidence=evidence_of(group),
+        hypotheses=_lines(rival.hypotheses),
+        settle=rival.settle,
         bundle=None,
         next=next_command(shown),
     )
-    return _rank(finding, first.cause.family, len(group)), finding
+    n = sum(max(cell.summary.n, seen[name]) for name, cell in cells.items())
+    return _rank(finding, first.cause.family, len(group), n), finding
 
 
-def _evidence(group: Sequence[_Sighting]) -> tuple[EvidenceLink, ...]:
-    links = [link for sighting in group for link in _links(sighting)]
-    kept = links[:_MOST_EVIDENCE]
-    if len(links) > len(kept):
-        last = kept[-1]
-        more = f"{last.text} (and {len(links) - len(kept)} more, on the page)"
-        kept[-1] = EvidenceLink(cell=last.cell, attempt=last.attempt, path=last.path, text=more)
-    return tuple(kept)
-
-
-def _links(sighting: _Sighting) -> list[EvidenceLink]:
-    """The lines of the log that say it, else the verdict's own words."""
-    attempt = sighting.attempt
-    result = attempt.result
-    lines = result.diagnosis.evidence[:2] if result.diagnosis is not None and sighting.cause.family == "failure" else ()
-    said = [(f"{attempt.path}/{line.file}", f"line {line.line}: {line.text}") for line in lines]
-    if not said:
-        words = attempt.verdict.statement
-        if sighting.cause.family == "proof":
-            contradicted = [p for p in result.proof if f"{p.fact}_contradicted" == sighting.cause.kind]
-            words = "; ".join(f"{p.fact}: expected {p.expected}, {p.source} says {p.observed}" for p in contradicted)
-        said = [(f"{attempt.path}/result.json", words)]
-    own = [_link(result, path, text) for path, text in said]
-    return own + [
-        _link(armed, f"{path}/result.json", f"again with evidence hooks armed: {armed.outcome}: {armed.outcome_detail}")
-        for armed, path in sighting.run.armed
-        if (armed.cell, armed.explains) == (result.cell, result.attempt)
-    ]
-
-
-def _link(result: Result, path: str, text: str) -> EvidenceLink:
-    return EvidenceLink(
-        cell=result.cell,
-        attempt=result.attempt,
-        path=path if _is_plain(path) else None,
-        text=one_line(text, _LONGEST_EVIDENCE) or "no words",
+def _from_draft(draft: Draft) -> Ranked:
+    tiers = ",".join(sorted({cell.coordinates.tier for cell in draft.cells}))
+    sources = ",".join(sorted({cell.coordinates.engine_source for cell in draft.cells}))
+    said = PLANTED_PREFIX + draft.statement if draft.run.planted else draft.statement
+    links = tuple(
+        link(attempt.result, f"{attempt.path}/result.json", attempt.verdict.statement) for attempt in draft.attempts
     )
+    finding = Finding(
+        id=finding_id(
+            draft.run.run.target,
+            draft.kind,
+            unlocated(draft.kind),
+            planted=draft.run.planted,
+            tier=tiers,
+            engine_source=sources,
+            subject=draft.subject,
+        ),
+        statement=one_line(said),
+        kind=draft.kind,
+        severity=draft.severity,
+        planted=draft.run.planted,
+        cells=tuple(sorted(cell.id for cell in draft.cells)),
+        scope=_lines(draft.scope),
+        not_tested=_lines(draft.not_tested),
+        evidence=cut(links),
+        hypotheses=_lines(draft.hypotheses),
+        settle=draft.settle,
+        bundle=None,
+        next=draft.next,
+    )
+    return _rank(finding, draft.family, draft.k, draft.n), finding
 
 
-def _is_plain(path: str) -> bool:
-    parts = path.split("/")
-    return one_line(path) == path and all(parts) and not {".", ".."} & set(parts)
+def _lines(said: Iterable[str]) -> tuple[str, ...]:
+    """Each line once, and harmless: reasons in it may come from elsewhere."""
+    return tuple(dict.fromkeys(one_line(line, _LONGEST_LINE) for line in said))
 
 
-def _unfinished(run: LoadedRun) -> list[tuple[tuple[int, ...], Finding]]:
+def _unfinished(run: LoadedRun) -> list[Ranked]:
     cells = tuple(cell for cell in run.cells if cell.missing)
     if not cells:
         return []
@@ -196,7 +201,7 @@ def _unfinished(run: LoadedRun) -> list[tuple[tuple[int, ...], Finding]]:
     return [_plain_finding(run, shown, "low")]
 
 
-def _healthy(run: LoadedRun) -> list[tuple[tuple[int, ...], Finding]]:
+def _healthy(run: LoadedRun) -> list[Ranked]:
     """A run without a failure is a finding too: how sure that makes us, and of what. A planted run tells nothing."""
     cells = tuple(cell for cell in run.cells if any(a.verdict.verdict == "pass" for a in cell.attempts))
     failed = any(a.verdict.verdict in {"fail", "corrupt"} for cell in run.cells for a in cell.attempts)
@@ -217,29 +222,29 @@ def _of_run(run: LoadedRun, family: str, kind: str, cells: tuple[LoadedCell, ...
     )
 
 
-def _plain_finding(run: LoadedRun, shown: Shown, severity: Severity) -> tuple[tuple[int, ...], Finding]:
-    tiers = ",".join(sorted({cell.coordinates.tier for cell, _ in shown.seen}))
-    sources = ",".join(sorted({cell.coordinates.engine_source for cell, _ in shown.seen}))
-    finding = Finding(
-        id=finding_id(
-            run.run.target, shown.kind, shown.signature, planted=run.planted, tier=tiers, engine_source=sources
-        ),
-        statement=one_line(statement(shown)),
-        kind=shown.kind,
-        severity=severity,
-        planted=run.planted,
-        cells=tuple(sorted(cell.id for cell, _ in shown.seen)),
-        scope=(),
-        not_tested=(),
-        evidence=(),
-        hypotheses=(),
-        settle=None,
-        bundle=None,
-        next=next_command(shown),
+def _plain_finding(run: LoadedRun, shown: Shown, severity: Severity) -> Ranked:
+    cells = tuple(cell for cell, _ in shown.seen)
+    healthy = shown.family == "healthy"
+    ran = f" It ran {budgets(cells)} on {machine(run)}." if healthy else ""
+    return _from_draft(
+        Draft(
+            run=run,
+            family=shown.family,
+            kind=shown.kind,
+            severity=severity,
+            statement=statement(shown).removeprefix(PLANTED_PREFIX) + ran,
+            cells=cells,
+            scope=clean_lines(run) if healthy else (),
+            not_tested=undecided_cells(run),
+            next=next_command(shown),
+            n=len(shown.attempts),
+        )
     )
-    return _rank(finding, shown.family, len(shown.attempts)), finding
 
 
-def _rank(finding: Finding, family: str, seen: int) -> tuple[int, ...]:
-    """What is about an engine before what tests the tool, then by severity, rule and number of launches."""
-    return (int(finding.planted), _SEVERITIES.index(finding.severity), _FAMILIES.index(family), -seen)
+def _rank(finding: Finding, family: str, k: int, n: int) -> tuple[float, ...]:
+    """What is about an engine before what tests the tool; then by severity and rule (corrupt before crashed before
+    slower), by the share of launches, and by how sure that is."""
+    share = k / n if n else 0.0
+    low = (wilson(k, n) or (0.0, 0.0))[0]
+    return (int(finding.planted), _SEVERITIES.index(finding.severity), _FAMILIES.index(family), -share, -low, -n)

@@ -11,7 +11,19 @@ from report.grid import Place, grid
 from report.load import LoadedAttempt, LoadedCell, LoadedRun
 from report.numbers import shown_checks, shown_numbers
 from report.scores import PLACE_HEADERS, place_rows, score_rows
-from report.words import NOT_A_GPU, PLANTED, SELF_TEST, TERMS, VERDICTS, at_label, figure, number_label, sign, spoken
+from report.words import (
+    ABOUT_A_FINDING,
+    NOT_A_GPU,
+    PLANTED,
+    SELF_TEST,
+    TERMS,
+    VERDICTS,
+    at_label,
+    figure,
+    number_label,
+    sign,
+    spoken,
+)
 from repro.model import AttemptScore, Baseline, Comparison, Diagnosis, Finding
 
 
@@ -62,6 +74,12 @@ def _finding(finding: Finding) -> str:
         "- cells: " + ", ".join(markdown_code(cell) for cell in finding.cells),
         "- next: " + markdown_code(finding.next),
     ]
+    for title, said in ABOUT_A_FINDING.items():
+        lines += [f"- {title}: {markdown(line)}" for line in getattr(finding, said)]
+    if finding.settle is not None:
+        lines.append("- would settle it: " + markdown_code(finding.settle))
+    if finding.bundle is not None:
+        lines.append("- bundle: " + markdown_code(finding.bundle))
     for link in finding.evidence:
         where = markdown_code(link.path) if link.path else markdown(f"{link.cell} attempt {link.attempt}")
         lines.append(f"- evidence: {where}: {markdown(link.text)}")

@@ -84,7 +84,7 @@ def _failure(shown: Shown) -> str:
     where = f" in {one_line(spoken(shown.signature.subsystem), 60)}" if shown.signature.subsystem else ""
     kind = "" if shown.kind in outcomes else f" ({spoken(shown.kind)}{where})"
     phase = _PHASES.get(shown.signature.phase, "")
-    return f"{what}{kind}{' ' + phase if phase else ''}: {_share(shown)}."
+    return f"{what}{kind}{' ' + phase if phase else ''} in {_share(shown)}."
 
 
 def _unnoticed(shown: Shown) -> str:

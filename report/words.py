@@ -69,6 +69,9 @@ TERMS: Mapping[str, str] = {
     "nvls, nonvls": "NVLink SHARP (reduction in the switch) requested, or not.",
 }
 
+ABOUT_A_FINDING: Mapping[str, str] = {"where": "scope", "not tested": "not_tested", "open": "hypotheses"}
+"""What each line of a finding is called, and the field that holds it."""
+
 PLANTED = "PLANTED FAULTS — a test of the tool, not evidence about an engine"
 SELF_TEST = "A fault was planted in these launches to see whether it is found. They count in no cell."
 NOT_A_GPU = "Nothing measured here is evidence about a GPU."

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from report.changes import launches
 from report.load import LoadedAttempt, LoadedCell, LoadedRun
 from report.rules.draft import Draft
-from report.rules.settings import Setting, listed, machine
+from report.rules.settings import Setting, listed, machine, selected, selection
 from report.words import figure
 
 NAME = "acceptance"
@@ -60,6 +60,7 @@ def _draft(run: LoadedRun, ordered: Sequence[Seen], moves: str) -> Draft:
     told = " \N{RIGHTWARDS ARROW} ".join(one.words for one in ordered)
     differs = _differences(first, last)
     also = f" They differ in more than the budget: {listed(differs)}." if differs else ""
+    cells = (first.cell, last.cell)
     return Draft(
         run=run,
         family="acceptance",
@@ -70,10 +71,8 @@ def _draft(run: LoadedRun, ordered: Sequence[Seen], moves: str) -> Draft:
         "about whether the text is right.",
         cells=tuple(one.cell for one in ordered),
         scope=tuple(f"{machine(run)}, {Setting.of(one.cell.coordinates).words}: {one.words}" for one in ordered),
-        hypotheses=tuple(f"The budget, or {what}: not told apart." for what in differs),
-        next=f"python -m matrix run --spec {run.run.target} "
-        + " ".join(f"--select {one.cell.id}" for one in (first, last))
-        + " --launches 10",
+        hypotheses=tuple(f"That it is the budget and not {what}: no other arm tells." for what in differs),
+        next=f"python -m matrix run --spec {run.run.target} {selected(map(selection, cells))} --launches 10",
         attempts=tuple(attempt for one in ordered for attempt in one.attempts),
         n=sum(len(one.attempts) for one in ordered),
     )
@@ -89,7 +88,8 @@ def _differences(first: Seen, last: Seen) -> list[str]:
     for axis, name in (("graph", "graph mode"), ("nvls", "NVLS")):
         values = (one.known(axis), other.known(axis))  # type: ignore[arg-type]
         if values[0] is None or values[1] is None:
-            found.append(f"{name} ({' and '.join('not stated' if v is None else v for v in values)})")
+            stated = [value for value in values if value is not None]
+            found.append(f"{name} ({' and '.join(['not stated', *stated])})")
         elif values[0] != values[1]:
             found.append(f"{name} ({values[0]} and {values[1]})")
     return found

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from report.changes import launches
 from report.load import LoadedCell, LoadedRun
 from report.rules.draft import Draft
-from report.rules.settings import Setting, budgets, listed, machine
+from report.rules.settings import Setting, budgets, listed, machine, partner, selected
 from report.words import figure, percent
 from repro.model import BestConfiguration
 
@@ -24,14 +24,12 @@ def best_configuration(run: LoadedRun, best: Sequence[BestConfiguration]) -> tup
     bound = max(one.failure_bound for one in ours)
     n = min(one.n for one in ours)
     close = tuple(
-        f"As fast at concurrency {one.concurrency}: {listed(one.not_shown_slower)} {_are(one.not_shown_slower)} not "
-        f"shown to be slower than {one.cell}."
+        f"That nothing is faster at concurrency {one.concurrency}: {listed(one.not_shown_slower)} "
+        f"{_are(one.not_shown_slower)} not shown to be slower than {one.cell}."
         for one in ours
         if one.not_shown_slower
     )
-    chosen = " ".join(
-        f"--select {name}" for name in dict.fromkeys([*names, *(c for o in ours for c in o.not_shown_slower)])
-    )
+    chosen = selected([*names, *(name for one in ours for name in one.not_shown_slower)])
     return (
         Draft(
             run=run,
@@ -42,7 +40,7 @@ def best_configuration(run: LoadedRun, best: Sequence[BestConfiguration]) -> tup
             f"launch of it failed; the probability that one does is below {percent(bound)} at 95 % confidence.",
             cells=tuple(cells[name] for name in names),
             scope=tuple(line for one in ours for line in _speedups(one)),
-            hypotheses=close,
+            hypotheses=(*close, *_nvls(run, [cells[name] for name in names])),
             settle=f"python -m matrix run --spec {run.run.target} {chosen} --launches 10" if close else None,
             next=f"python -m matrix run --spec {run.run.target} {chosen} --launches 10",
             attempts=tuple(attempt for name in names for attempt in cells[name].attempts),
@@ -77,6 +75,18 @@ def _speedups(one: BestConfiguration) -> list[str]:
         more = f"{gain.cell}{interval}{steps}{time}"
         lines.append(f"concurrency {one.concurrency}: {gain.ratio:.2f} times {_OVER[gain.over]} ({more})")
     return lines
+
+
+def _nvls(run: LoadedRun, cells: Sequence[LoadedCell]) -> list[str]:
+    """Whether NVLS is part of what makes them fast: only the same cell without it could tell."""
+    alone = []
+    for cell in cells:
+        other = partner(run, cell, "nvls", "nonvls")
+        if Setting.of(cell.coordinates).known("nvls") == "nvls" and (other is None or other.summary.verdict != "pass"):
+            alone.append(cell)
+    return (
+        [f"That NVLS makes it faster: {budgets(alone)} passed without NVLS in no launch of this run."] if alone else []
+    )
 
 
 def _are(names: Sequence[str]) -> str:

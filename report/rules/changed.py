@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from report.causes import Severity
 from report.load import LoadedRun
 from report.rules.draft import Draft
+from report.rules.settings import selected
 from report.words import at_label, figure, number_label, percent
 from repro.model import ComparedNumber, Comparison
 
@@ -51,7 +52,7 @@ def _draft(
     rest = f"; and {more} more number{'s' if more > 1 else ''}" if more > 0 else ""
     subject = tuple(dict.fromkeys(line for one, _ in ordered for line in one.changed))
     what = "number" if len(ordered) == 1 else "numbers"
-    chosen = " ".join(f"--select {name}" for name in names[:_MOST])
+    chosen = selected(names[:_MOST])
     return Draft(
         run=run,
         family=family,

@@ -20,7 +20,7 @@ def other_machines(run: LoadedRun, failing: Sequence[LoadedCell], runs: Sequence
         return Elsewhere()
     here = machine(run)
     others = [other for other in runs if machine(other) != here and other.about_gpus and not other.planted]
-    fault = f"A fault of {here} itself"
+    fault = f"That it is a fault of {here} itself"
     scope: list[str] = []
     hypotheses: list[str] = []
     for other in sorted(others, key=machine):
@@ -35,10 +35,7 @@ def other_machines(run: LoadedRun, failing: Sequence[LoadedCell], runs: Sequence
                     f"{fault}: {machine(other)} had {told}, but the two runs differ in {_differences(cell, failing)}."
                 )
     if not scope:
-        hypotheses.append(
-            f"{fault}, or one of every architecture: not told apart, because no other architecture ran "
-            f"{budgets(failing)}."
-        )
+        hypotheses.append(f"{fault}, and not one of every architecture: no other architecture ran {budgets(failing)}.")
     return Elsewhere(scope=tuple(scope), hypotheses=tuple(dict.fromkeys(hypotheses)))
 
 
@@ -55,7 +52,7 @@ def _differences(cell: LoadedCell, failing: Sequence[LoadedCell]) -> str:
     """What else is not the same, or not known to be: the machine always is not."""
     ours = Setting.of(cell.coordinates)
     theirs = [Setting.of(there.coordinates) for there in failing if there.coordinates.budget == cell.coordinates.budget]
-    found = ["more of the machine than its architecture"]
+    found = ["the whole machine"]
     for axis, name in (("graph", "graph mode"), ("nvls", "NVLS")):
         values = {there.known(axis) for there in theirs}  # type: ignore[arg-type]
         if ours.known(axis) is None or None in values:  # type: ignore[arg-type]

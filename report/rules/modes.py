@@ -41,7 +41,10 @@ def failing_regions(run: LoadedRun, modes: Sequence[Mode], runs: Sequence[Loaded
 
 def _draft(run: LoadedRun, found: Sequence[Region], modes: Sequence[Mode], runs: Sequence[LoadedRun]) -> Draft | None:
     cells = {tally.cell.id: tally.cell for region in found for tally in region.failed}
-    inside = [mode for mode in modes if cells.keys() & mode.seen.keys()]
+    inside = sorted(
+        (mode for mode in modes if cells.keys() & mode.seen.keys()),
+        key=lambda mode: (mode.kind != "corrupt_output", mode.kind, mode.finding),
+    )
     if len(inside) < 2:
         return None
     k, n = (sum(count) for count in zip(*((t.k, t.n) for r in found for t in r.failed), strict=True))
@@ -53,14 +56,14 @@ def _draft(run: LoadedRun, found: Sequence[Region], modes: Sequence[Mode], runs:
     )
     seen = {name: cell.summary.k for name, cell in cells.items()}
     rival = rivals(run, seen, runs)
-    one_cause = f"One cause for the {len(inside)} failure modes: nothing that was run shows it."
+    one_cause = f"That the {len(inside)} failure modes have one cause: nothing that was run shows it."
     return Draft(
         run=run,
         family="region",
         kind="failing_region",
         severity="high",
         subject=where,
-        statement=f"On {machine(run)} with {graph_words(where)} {above_words(told)}: together {k} of {n} launches, "
+        statement=f"On {machine(run)} with {graph_words(where)}, {above_words(told)}: together {k} of {n} launches, "
         f"95 % interval {interval_label(wilson(k, n))} if all are equally likely to fail. {len(inside)} failure modes: "
         f"{ways}.",
         cells=tuple(cells.values()),
@@ -69,6 +72,7 @@ def _draft(run: LoadedRun, found: Sequence[Region], modes: Sequence[Mode], runs:
         hypotheses=(one_cause, *rival.hypotheses),
         settle=rival.settle,
         next=rival.settle or f"python -m matrix run --spec {run.run.target} --launches 10",
+        attempts=tuple(a for c in cells.values() for a in c.attempts if a.verdict.verdict in {"fail", "corrupt"}),
         k=k,
         n=n,
     )

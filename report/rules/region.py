@@ -92,13 +92,25 @@ def above_words(region: Region) -> str | None:
     if region.above is None:
         return None
     bad = sorted((*region.failed, *region.otherwise), key=lambda tally: tally.budget)
-    told = listed(f"{tally.budget} in {tally.k} of {_launches(tally.n)}" for tally in bad)
+    told = listed(f"{tally.budget} in {tally.k} of {tally.n} launches" for tally in bad)
     edge = [tally for tally in region.clean if tally.budget == region.above]
     healthy = sum(tally.n for tally in edge)
     return (
-        f"every budget that was run above {region.above} failed ({told}), and {region.above} did not (0 of {healthy})"
+        f"launches failed at every budget that was run above {region.above} ({told}), and none at {region.above} "
+        f"(0 of {healthy})"
     )
 
 
-def _launches(count: int) -> str:
-    return f"{count} launch" if count == 1 else f"{count} launches"
+def above_sentence(region: Region) -> str | None:
+    """A sentence on where the region begins; None where it is not all of one failure, or begins nowhere."""
+    clause = None if region.otherwise else above_words(region)
+    return f"On {region.machine}, {region.setting.words}: {clause}." if clause is not None else None
+
+
+def clean_lines(run: LoadedRun) -> tuple[str, ...]:
+    """Where launches of a run decided and none failed, a setting at a time."""
+    by_setting: dict[Setting, list[Tally]] = {}
+    for cell in sorted(run.cells, key=lambda cell: (cell.coordinates.budget, cell.id)):
+        if cell.summary.n and not cell.summary.k:
+            by_setting.setdefault(Setting.of(cell.coordinates), []).append(Tally(cell=cell, k=0, n=cell.summary.n))
+    return tuple(f"{machine(run)}, {s.words}: none failed at {_listed(by_setting[s])}" for s in sorted(by_setting))

@@ -10,7 +10,18 @@ from dataclasses import dataclass
 from report.load import LoadedCell, LoadedRun
 from report.rules.elsewhere import other_machines
 from report.rules.region import Region, regions
-from report.rules.settings import Axis, Setting, budgets, graph_words, listed, nvls_words, partner, spelled
+from report.rules.settings import (
+    Axis,
+    Setting,
+    budgets,
+    graph_words,
+    listed,
+    nvls_words,
+    partner,
+    selected,
+    selection,
+    spelled,
+)
 from report.samples import fisher_p
 
 ALPHA = 0.05
@@ -64,7 +75,7 @@ def _axis(
     name, without = _axis_words(axis, cause, off)
     side = _Side()
     if any(value is None for value in known.values()) and not hit:
-        return _Side(hypotheses=(f"{name} as part of the cause: the runs do not state whether it was so.",))
+        return _Side(hypotheses=(f"That {name} has a part in it: the runs do not state whether it was on.",))
     if not hit or (axis == "graph" and any(value == off for value in known.values())):
         return side
     pairs = [(cell, partner(run, cell, axis, off)) for cell in hit]
@@ -84,9 +95,7 @@ def _axis(
         scope.append(said)
         hypotheses += doubt
     if open_ and not bad:
-        hypotheses.append(
-            f"{name} or not: not told apart at {budgets(open_)}, because no launch {_bare(without)} decided there."
-        )
+        hypotheses.append(f"That it depends on {name} at {budgets(open_)}: no launch {_bare(without)} decided there.")
     select = [_selectable(run, cell, axis, off) for cell in open_]
     if clean and hypotheses:
         select += [_selectable(run, other) for _, other in clean]
@@ -104,7 +113,7 @@ def _contrast(
     told = f"at {where}, {k} of {n} failed with {name} and 0 of {m} {_bare(without)} (Fisher p = {p:.2g})"
     if p < ALPHA:
         return f"it depends on {name}: {told}", []
-    return told, [f"{name} as what decides it: {told}; so few launches may differ by chance."]
+    return told, [f"That it depends on {name}: {told}; so few launches may differ by chance."]
 
 
 def _edge(run: LoadedRun, region: Region) -> _Side:
@@ -118,17 +127,19 @@ def _edge(run: LoadedRun, region: Region) -> _Side:
     select: list[str | None] = []
     if p >= ALPHA:
         hypotheses.append(
-            f"The budget as what decides it: {k} of {n} failed above {region.above} and 0 of {m} up to it "
-            f"(Fisher p = {p:.2g}), {region.setting.words}; so few launches may differ by chance."
+            f"That it depends on the budget: with {region.setting.words}, {k} of {n} failed above {region.above} "
+            f"and 0 of {m} up to it (Fisher p = {p:.2g}); so few launches may differ by chance."
         )
         select = [_selectable(run, tally.cell) for tally in region.clean]
     ours, theirs = ({t.cell.coordinates.topk for t in side} for side in (bad, region.clean))
     if not ours & theirs and region.setting.shape == "tree":
         hypotheses.append(
-            f"Budget or top-k: the budgets that failed had top-k {_topks(ours)}, those that did not {_topks(theirs)}."
+            f"That it is the budget and not top-k: what failed had top-k {_topks(ours)}, what did not {_topks(theirs)}."
         )
     ran = listed(str(budget) for budget in sorted({t.budget for t in bad}))
-    hypotheses.append(f"Every budget above {region.above}: only {ran} {'were' if len(bad) > 1 else 'was'} run.")
+    hypotheses.append(
+        f"That every budget above {region.above} fails: only {ran} {'were' if len(bad) > 1 else 'was'} run."
+    )
     return _Side(hypotheses=tuple(hypotheses), select=tuple(s for s in select if s is not None))
 
 
@@ -150,7 +161,7 @@ def _stock(run: LoadedRun, failing: Sequence[LoadedCell]) -> _Side:
             scope.append(f"the stock arm of the same width did not: {other.id} (0 of {other.summary.n})")
         else:
             hypotheses.append(
-                f"This tree or its width alone: the stock arm {other.id} of the same width did not decide."
+                f"That it is this tree and not its width: the stock arm {other.id} of the same width did not decide."
             )
             select.append(other.id)
     return _Side(scope=tuple(scope), hypotheses=tuple(hypotheses), select=tuple(select))
@@ -187,22 +198,10 @@ def _moved(cell: LoadedCell, axis: Axis, value: str) -> str | None:
 
 
 def _selectable(run: LoadedRun, cell: LoadedCell, axis: Axis | None = None, value: str = "") -> str | None:
-    """What to give to `--select` for a cell, or for the one at another place of an axis: its id if the run's plan knows
-    it, a glob where the run does not state a coordinate, None if the plan has no such cell."""
-    here = spelled(cell.id)
-    if here is None:
-        return cell.id if axis is None else None
-    setting = Setting.of(cell.coordinates)
-    at = {name: setting.known(name) for name, _, _ in _AXES}
-    if axis is not None:
-        at[axis] = value
-    stated = dict(setting.variant)
-    if not {"graph", "nvls"} & set(stated):
-        name = here.with_axis(axis, value) if axis is not None else cell.id
-        able = {other.id for other in run.cells} | {skip.cell for skip in run.skips if skip.state != "unsupported"}
-        return name if name in able else None
-    open_topk = cell.coordinates.shape == "tree" and cell.coordinates.topk is None
-    return f"{here.head[:-1]}{'*' if open_topk else ''}-{at['graph'] or '*'}-{at['nvls'] or '*'}"
+    """What to give to `--select` for a cell, or for the one at another place of an axis; None if the plan has none."""
+    name = selection(cell, axis, value)
+    able = {other.id for other in run.cells} | {skip.cell for skip in run.skips if skip.state != "unsupported"}
+    return name if name in able or (name is not None and "*" in name) else None
 
 
 def _command(run: LoadedRun, select: Sequence[str], failing: Sequence[LoadedCell], seen: Mapping[str, int]) -> str:
@@ -210,8 +209,7 @@ def _command(run: LoadedRun, select: Sequence[str], failing: Sequence[LoadedCell
     for a failure as frequent as this one to show in one and not in the other."""
     k = sum(seen[cell.id] for cell in failing)
     n = sum(max(cell.summary.n, seen[cell.id]) for cell in failing)
-    chosen = " ".join(f"--select '{name}'" if "*" in name else f"--select {name}" for name in dict.fromkeys(select))
-    return f"python -m matrix run --spec {run.run.target} {chosen} --launches {_launches(k, n)}"
+    return f"python -m matrix run --spec {run.run.target} {selected(select)} --launches {_launches(k, n)}"
 
 
 def _launches(k: int, n: int) -> int:

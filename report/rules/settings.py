@@ -17,6 +17,7 @@ _GRAPH: Mapping[str, str] = {
 }
 _NVLS: Mapping[str, str] = {"nvls": "NVLS requested", "nonvls": "without NVLS"}
 _SHAPE: Mapping[str, str] = {"none": "no speculation", "chain": "flat chain"}
+_AXES = frozenset({"graph", "nvls"})
 _ID = re.compile(
     r"(?P<head>[^-]+-(?P<arm>ar|[bcn](?P<budget>\d+)(?:t\d+)?)-)(?P<graph>graph|eager|verify-eager)-"
     r"(?P<nvls>nvls|nonvls)(?P<rest>\+.*)?"
@@ -125,6 +126,28 @@ def partner(run: LoadedRun, cell: LoadedCell, axis: Axis, value: str) -> LoadedC
         ),
         None,
     )
+
+
+def selection(cell: LoadedCell, axis: Axis | None = None, value: str = "") -> str | None:
+    """What to give to `--select` for a cell, or for the one at another place of an axis: a glob where a coordinate is
+    not stated. None if the id is not spelled as ids are and the axis is asked for."""
+    here = spelled(cell.id)
+    if here is None:
+        return cell.id if axis is None else None
+    setting = Setting.of(cell.coordinates)
+    if not _AXES & set(dict(setting.variant)):
+        return here.with_axis(axis, value) if axis is not None else cell.id
+    at: dict[Axis, str] = {"graph": setting.known("graph") or "*", "nvls": setting.known("nvls") or "*"}
+    if axis is not None:
+        at[axis] = value
+    open_topk = cell.coordinates.shape == "tree" and cell.coordinates.topk is None
+    return f"{here.head[:-1]}{'*' if open_topk else ''}-{at['graph']}-{at['nvls']}"
+
+
+def selected(names: Iterable[str | None]) -> str:
+    """The options that select cells, each once."""
+    chosen = dict.fromkeys(name for name in names if name is not None)
+    return " ".join(f"--select '{name}'" if "*" in name else f"--select {name}" for name in chosen)
 
 
 def listed(words: Iterable[str]) -> str:

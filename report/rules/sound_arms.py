@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from report.changes import launches
 from report.load import LoadedAttempt, LoadedCell, LoadedRun
 from report.rules.draft import Draft
-from report.rules.settings import Setting, budgets, graph_words, machine, partner, spelled
+from report.rules.settings import Setting, budgets, graph_words, machine, partner, selected, selection
 from report.rules.untested import not_tested
 from report.words import percent
 from repro.intervals import upper_bound
@@ -35,7 +34,7 @@ def _draft(
     attempts = tuple(a for cell in sound for a in cell.attempts if a.verdict.verdict == "pass")
     n = len(attempts)
     bad = "; ".join(
-        f"{graph_words(cell.coordinates.graph)} failed in {cell.summary.k} of {launches(cell.summary.n)} at "
+        f"{graph_words(cell.coordinates.graph)} failed in {cell.summary.k} of {cell.summary.n} launches at "
         f"{budgets([cell])}"
         for cell in failed
     )
@@ -44,16 +43,15 @@ def _draft(
     at = budgets(sound)
     bound = percent(upper_bound(0, n))
     open_ = [c for c in failing if not _decided(partner(run, c, "graph", mode))]
-    ids = [f"{s.head}{mode}-{s.nvls}{s.rest}" for c in open_ if (s := spelled(c.id)) is not None]
-    known = {cell.id for cell in run.cells} | {skip.cell for skip in run.skips if skip.state != "unsupported"}
-    select = [name for name in ids if name in known and not {"graph", "nvls"} & set(_variant(open_, name, ids))]
-    again = " ".join(f"--select {name}" for name in dict.fromkeys([*(cell.id for cell in sound), *select]))
+    able = {cell.id for cell in run.cells} | {skip.cell for skip in run.skips if skip.state != "unsupported"}
+    names = [name for c in open_ if (name := selection(c, "graph", mode)) is not None]
+    again = selected([*map(selection, sound), *(name for name in names if name in able or "*" in name)])
     return Draft(
         run=run,
         family="sound",
         kind=f"{mode.replace('-', '_')}_correct",
         severity="info",
-        statement=f"On {machine(run)}, {words} gave right output at {at} in {n} of {launches(n)}{tasks}, where {bad}. "
+        statement=f"On {machine(run)}, {words} gave right output at {at} in {n} of {n} launches{tasks}, where {bad}. "
         f"The probability of a failure with {words} there is below {bound} at 95 % confidence.",
         cells=sound,
         scope=tuple(
@@ -61,17 +59,12 @@ def _draft(
             for cell in sound
         ),
         not_tested=not_tested(run, sound),
-        hypotheses=(
-            f"{words[:1].upper()}{words[1:]} is right at every budget: it was run beside a failure at {at} alone.",
-        ),
+        hypotheses=(f"That {words} is right at every budget: it was run beside a failure at {at} alone.",),
+        settle=f"python -m matrix run --spec {run.run.target} {again} --launches 10" if open_ else None,
         next=f"python -m matrix run --spec {run.run.target} {again} --launches 10",
         attempts=attempts,
         n=n,
     )
-
-
-def _variant(cells: Sequence[LoadedCell], name: str, ids: Sequence[str]) -> tuple[str, ...]:
-    return tuple(cells[ids.index(name)].coordinates.variant)
 
 
 def _decided(cell: LoadedCell | None) -> bool:

@@ -36,6 +36,7 @@ def gpu_run(make: SimpleNamespace, root: Path, *launches, run_id: str = "r1") ->
 
 def test_what_is_found_in_a_run_where_everything_happens(all_states: Path) -> None:
     assert [(finding.kind, finding.severity) for finding in found(all_states)] == [
+        ("failing_region", "high"),
         ("corrupt_output", "high"),
         ("cuda_illegal_memory_access", "high"),
         ("acceptance_at_floor", "medium"),
@@ -44,6 +45,8 @@ def test_what_is_found_in_a_run_where_everything_happens(all_states: Path) -> No
         ("tie", "low"),
         ("lost", "low"),
         ("unfinished", "low"),
+        ("eager_correct", "info"),
+        ("acceptance_by_budget", "info"),
         ("no_failure", "info"),
     ]
 
