@@ -230,7 +230,11 @@ class _Judge:
         if self._outside.limit:
             return self._plain("hang_deadlock", phase, "low")
         kind = by_status(self._outside.status)
-        raised = any(_is_exception(item.event.text) for item in self._case.placed)
+        raised = any(
+            _is_exception(item.event.text)
+            for item in self._case.placed
+            if item.event.pattern is SUSPICIOUS or item.event.pattern.role in {"root", "symptom"}
+        )
         if kind is None or (kind == "killed_by_signal_9" and (died or raised)):  # launchers kill what has failed
             return self._unknown(died[0].phase if died else phase, died[0] if died else None)
         return self._plain(kind, phase, "low")

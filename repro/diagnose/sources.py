@@ -4,7 +4,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -85,18 +85,23 @@ def blocks(log: Log) -> Iterator[Block]:
         yield Block(data=rest, own_bytes=len(rest), first_line=line, offset_bytes=offset)
 
 
-def _unpacked(raw: BinaryIO, stack: ExitStack) -> BinaryIO:
+def _unpacked(raw: BinaryIO, stack: ExitStack) -> io.BufferedIOBase:
     buffered = io.BufferedReader(cast("io.RawIOBase", raw), _BLOCK_BYTES)
     head = buffered.peek(4)[:4]
     if head.startswith(_GZIP):
-        return cast("BinaryIO", stack.enter_context(gzip.GzipFile(fileobj=buffered)))
+        return stack.enter_context(gzip.GzipFile(fileobj=buffered))
     if head == _ZSTD:
-        return stack.enter_context(zstandard.ZstdDecompressor().stream_reader(buffered, read_across_frames=True))
-    return cast("BinaryIO", buffered)
+        reader = zstandard.ZstdDecompressor().stream_reader(buffered, read_across_frames=True)
+        return cast("io.BufferedIOBase", stack.enter_context(reader))
+    return buffered
 
 
-def _read(stream: BinaryIO) -> bytes:
-    try:
-        return stream.read(_BLOCK_BYTES)
-    except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError):
-        return b""
+def _read(stream: io.BufferedIOBase) -> bytes:
+    """About a block; less at the end, also where a packed log breaks off."""
+    parts: list[bytes] = []
+    size = 0
+    with suppress(EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError):
+        while size < _BLOCK_BYTES and (part := stream.read1(_BLOCK_BYTES)):
+            parts.append(part)
+            size += len(part)
+    return b"".join(parts)
