@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML file: no script, no network, and nothing of a record acts in it."""
+"""The report as one self-contained HTML file: no network, one script of ours, and nothing of a record acts in it."""
 
 import base64
 import hashlib
@@ -11,6 +11,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from report import chart
+from report.charts.concurrency import rates, throughput
+from report.charts.heatmap import heat_map
+from report.charts.phases import time_line
 from report.compare import cell_facts
 from report.console import because, certainty, run_summary, two_sides
 from report.document import Document
@@ -41,14 +44,23 @@ from repro.model import Fact, Result
 def render(document: Document) -> str:
     """The page. Deterministic: the same document gives the same bytes."""
     environment = _environment()
-    style = resources.files("report").joinpath("templates/page.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    style, script = _packaged("page.css"), _packaged("page.js")
     return environment.get_template("findings.html.j2").render(
         document=document,
         record=document.record,
         style=Markup(style),  # noqa: S704 - our own file
-        style_digest=digest,
+        style_digest=_digest(style),
+        script=Markup(script),  # noqa: S704 - our own file
+        script_digest=_digest(script),
     )
+
+
+def _packaged(name: str) -> str:
+    return resources.files("report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 @cache
@@ -88,14 +100,18 @@ def _environment() -> Environment:
         "counts": _counts,
         "grid": grid,
         "headline": _headline,
+        "heat_map": heat_map,
         "interval_bar": chart.interval_bar,
         "key_rows": _key_rows,
         "number_label": number_label,
         "other_facts": _other_facts,
         "place_rows": place_rows,
+        "rates": rates,
         "score_rows": score_rows,
         "shown_checks": shown_checks,
         "shown_numbers": shown_numbers,
+        "throughput_chart": throughput,
+        "time_line": time_line,
         "two_sides": two_sides,
     }
     return environment

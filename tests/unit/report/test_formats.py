@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree as ET
@@ -98,10 +99,14 @@ def test_withheld_numbers_are_nowhere(name: str, tmp_path: Path, make: SimpleNam
     assert "98765" not in text
 
 
-def test_a_page_has_no_script_and_no_network(hostile: Path, all_states: Path) -> None:
+def test_a_page_has_only_our_script_and_no_network(hostile: Path, all_states: Path) -> None:
     for root in (hostile, all_states):
-        page = Page(html.render(document(root)))
-        assert not page.tags & {"script", "img", "link", "iframe", "object", "embed", "form", "base"}
+        text = html.render(document(root))
+        page = Page(text)
+        ours = resources.files("report").joinpath("templates/page.js").read_text(encoding="utf-8")
+        assert text.count("<script") == 1
+        assert f"<script>{ours}</script>" in text
+        assert not page.tags & {"img", "link", "iframe", "object", "embed", "form", "base"}
         assert all(link.startswith("#") for link in page.links)
         assert not [name for name, _ in page.attributes if name.startswith("on") or name == "style"]
 
