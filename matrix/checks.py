@@ -7,6 +7,7 @@ from matrix.spec import Spec
 from repro.model import CheckName, CheckPlan, Coordinates, Depth, Role
 
 _WITHOUT_REQUESTS_S = 60.0
+_OF_A_SELF_TEST: frozenset[CheckName] = frozenset({"launch", "lossless", "acceptance"})
 
 
 def plan_checks(
@@ -38,7 +39,18 @@ def plan_checks(
         _plan(spec, "power", prompts=0, why_not=None if spec.hardware.gpu_count else "this machine has no GPU"),
     ]
     plans.append(_coding(spec))
+    if role == "self-test":
+        return tuple(plan for plan in plans if plan.check in _OF_A_SELF_TEST)
+    if role == "reference-again":
+        plans.append(_rescoring(spec, no_reference))
     return tuple(plans)
+
+
+def _rescoring(spec: Spec, no_reference: str | None) -> CheckPlan:
+    """What it reads is known only when the other launches have ended; ``prompts`` says that there is something."""
+    plan = _plan(spec, "rescoring", prompts=spec.load.count, concurrency=(1,), why_not=no_reference)
+    limit_s = spec.limits.get("rescoring", 2 * spec.limits["lossless"])
+    return replace(plan, tie_margin=spec.load.tie_margin, limit_s=float(limit_s))
 
 
 def _throughput(spec: Spec, depth: Depth, *, peer: bool) -> CheckPlan:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from matrix import rescoring
 from matrix.engines.overlay import Overlay
 from matrix.engines.proof import prove
 from matrix.evidence import Evidence, evidence_files, phase_timings
@@ -30,6 +31,7 @@ from repro.model import (
     PhaseTiming,
     PlanStep,
     Proof,
+    Rescoring,
     Result,
     TimelineEntry,
 )
@@ -65,6 +67,7 @@ class AttemptContext:
     declared: Mapping[str, Fact]
     reference: Reference | None
     coding_reference: CodingJudgement | None = None
+    rescored: rescoring.Material | None = None
     explains: int | None = None
     suspect: tuple[str, ...] = ()
 
@@ -95,6 +98,7 @@ def collect(context: AttemptContext, evidence: Evidence, ended: Ended) -> Result
     proof = _proof(context, evidence) if outcome == "completed" else ()
     first = evidence.timeline[0].at if evidence.timeline else None
     last = evidence.timeline[-1].at if evidence.timeline else None
+    judged = rescoring.judge(context.rescored, evidence.rescoring) if context.rescored is not None else None
     return Result(
         run_id=context.run_id,
         target=context.target,
@@ -113,12 +117,12 @@ def collect(context: AttemptContext, evidence: Evidence, ended: Ended) -> Result
         phases=phases,
         expectation=step.expectation,
         proof=proof,
-        checks=_checks(context, evidence, phases),
+        checks=_checks(context, evidence, phases, judged),
         diagnosis=diagnosis,
         environment=_environment(context, evidence),
         evidence=evidence_files(evidence.directory),
         explains=context.explains,
-        rescoring=None,
+        rescoring=judged,
     )
 
 
@@ -256,8 +260,15 @@ def _last_status(timeline: tuple[TimelineEntry, ...]) -> int | None:
     return next((entry.status for entry in reversed(timeline) if entry.event == "server-exited"), None)
 
 
-def _checks(context: AttemptContext, evidence: Evidence, phases: tuple[PhaseTiming, ...]) -> tuple[CheckResult, ...]:
-    return tuple(_check(plan, context, evidence, phases) for plan in context.step.checks)
+def _checks(
+    context: AttemptContext, evidence: Evidence, phases: tuple[PhaseTiming, ...], judged: Rescoring | None
+) -> tuple[CheckResult, ...]:
+    return tuple(
+        rescoring.rescoring_check(judged, context.rescored)
+        if plan.check == "rescoring"
+        else _check(plan, context, evidence, phases)
+        for plan in context.step.checks
+    )
 
 
 def _check(

@@ -18,6 +18,7 @@ from repro.model import (
     Phase,
     PhaseTiming,
     PowerEvidence,
+    RescoreEvidence,
     TimelineEntry,
 )
 
@@ -36,6 +37,7 @@ class Evidence:
     power: PowerEvidence | None
     environment: Environment | None
     coding: CodingJudgement | None
+    rescoring: RescoreEvidence | None
     problems: tuple[str, ...]
 
     @property
@@ -86,6 +88,7 @@ def read_evidence(directory: Path) -> Evidence:
         checks=checks,
         power=_read(folder / "power.json", PowerEvidence, "evidence/power.json", problems),
         environment=_read(folder / "environment.json", Environment, "evidence/environment.json", problems),
+        rescoring=_read(folder / "rescoring.json", RescoreEvidence, "evidence/rescoring.json", problems),
         coding=_read(folder / "coding.json", CodingJudgement, "evidence/coding.json", problems),
         problems=tuple(problems),
     )

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from matrix import arguments
+from matrix.cell import cell_id
 from matrix.checks import plan_checks
 from matrix.expand import SpecCell, expand, reference_cell
 from matrix.faults import PlantedFaults
 from matrix.promptset import load_prompts
 from matrix.selector import matcher
-from matrix.spec import ForecastSpec, Spec
+from matrix.spec import ForecastSpec, ReferenceSpec, Spec
 from repro import canonical
 from repro.errors import NothingToRunError, SpecError
 from repro.model import (
@@ -101,7 +102,12 @@ def make_plan(spec: Spec, options: PlanOptions, engines: arguments.EngineChoice)
         if not with_references or entry.cell.id != reference.id
     ]
     if with_references and chosen:
-        steps = [maker.make(around, "reference", 1), *steps, maker.make(around, "reference-again", 1)]
+        steps = [
+            maker.make(around, "reference", 1),
+            *steps,
+            *maker.self_test(chosen),
+            maker.make(around, "reference-again", 1),
+        ]
         skips = [skip for skip in skips if skip.cell != reference.id]
         skips = [skip for skip in skips if skip.cell != reference.id]
     faults.demand_all_used()
@@ -245,13 +251,38 @@ class _StepMaker:
             forecast_s=_forecast_s(spec, checks),
         )
 
+    def self_test(self, chosen: Sequence[SpecCell]) -> list[PlanStep]:
+        """The launch with a fault that has to be found, if the spec has one and the cell that it spoils is run."""
+        wanted = self.spec.self_test
+        if wanted is None:
+            return []
+        rule = PlantedRule(cells="*", fault=wanted.fault, number=wanted.number)
+        arm = arguments.arm_of(wanted.budget)
+        base = next(
+            (entry for entry in chosen if _spoiled(entry.cell.coordinates, arm, self.spec.reference)),
+            None,
+        )
+        if base is None:
+            return []
+        step = replace(self, faults=PlantedFaults((rule,), self.spec)).make(base, "self-test", 1)
+        coordinates = replace(step.coordinates, variant={**step.coordinates.variant, "selftest": wanted.fault})
+        cell = cell_id(coordinates, self.spec.cell_defaults)
+        return [replace(step, cell=cell, coordinates=coordinates)]
+
+
+def _spoiled(c: Coordinates, arm: tuple[int, int | None, str], reference: ReferenceSpec) -> bool:
+    """Whether this is the plain cell of that arm, run as the reference is."""
+    return (
+        (c.budget, c.topk, c.shape) == arm and (c.graph, c.nvls) == (reference.graph, reference.nvls) and not c.variant
+    )
+
 
 def _forecast_s(spec: Spec, checks: Sequence[CheckPlan]) -> float:
     expected = spec.forecast
     total = expected.ready_s + expected.stop_s
     for check in checks:
         if check.prompts:
-            rounds = 1 if check.check == "lossless" else 0
+            rounds = 1 if check.check in {"lossless", "rescoring"} else 0
             total += expected.round_s * (rounds + check.margins)
             total += len(check.concurrency) * _level_s(expected, check)
     return total
@@ -273,7 +304,7 @@ def _within(steps: list[PlanStep], hours: float | None) -> tuple[list[PlanStep],
     """As many steps, in order, as fit into the hours; the references at both ends are counted first."""
     if hours is None:
         return steps, []
-    fixed = [step for step in steps if step.role in {"reference", "reference-again"}]
+    fixed = [step for step in steps if step.role in {"reference", "self-test", "reference-again"}]
     left_s = hours * 3600 - sum(step.forecast_s for step in fixed)
     kept, over = [], []
     for step in steps:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from matrix import armed
+from matrix import armed, rescoring
 from matrix.arguments import EngineChoice
 from matrix.coding.answers import stored_judgement, with_judgement
 from matrix.coding.sandbox import NoSandbox, Sandbox
@@ -196,6 +196,7 @@ class _Execution:
             attempt_dir.mkdir(parents=True)
         except OSError as problem:
             raise unwritable(attempt_dir, problem) from None
+        material = self._material(step) if explains is None else None
         resolved = resolve_step(
             step,
             run_id=self._run_id,
@@ -207,6 +208,7 @@ class _Execution:
             spec=self._job.spec,
             release=self._job.engines.release(self._job.spec, step.coordinates),
             explains=explains,
+            texts=material.texts if material is not None else (),
         )
         label = f"{label_prefix(self._directory.path)}/{step.cell}/{number}"
         runtimes = self._outside.runtime.environment(step.image)
@@ -216,7 +218,19 @@ class _Execution:
         look_again = self._outside.health.begin()
         with self._outside.runtime.start(order) as handle:
             ended = self._watch(handle, attempt_dir)
-        return self._keep(resolved, step, ended, look_again())
+        return self._keep(resolved, step, ended, look_again(), material)
+
+    def _material(self, step: PlanStep) -> rescoring.Material | None:
+        """What the last launch rescores; None for any other."""
+        if not any(check.check == "rescoring" and check.applicable for check in step.checks):
+            return None
+        results = [result for cell in sorted(self._results) for result in self._results[cell]]
+        heard = (
+            (result, read_evidence(self._directory.attempt(result.cell, result.attempt)))
+            for result in results
+            if result.role != "reference-again"
+        )
+        return rescoring.material(heard, self._reference, rescoring.scales_of(self._job.spec))
 
     def _watch(self, handle: Handle, attempt_dir: Path) -> Ended:
         asked = 0
@@ -234,7 +248,14 @@ class _Execution:
                     handle.kill()
             self._outside.progress.phase(current_phase(attempt_dir))
 
-    def _keep(self, resolved: Step, step: PlanStep, ended: Ended, health: GpuHealth | None) -> tuple[Result, Evidence]:
+    def _keep(
+        self,
+        resolved: Step,
+        step: PlanStep,
+        ended: Ended,
+        health: GpuHealth | None,
+        material: rescoring.Material | None,
+    ) -> tuple[Result, Evidence]:
         attempt_dir = self._directory.attempt(step.cell, resolved.attempt)
         if health is not None:
             (attempt_dir / "evidence").mkdir(exist_ok=True)
@@ -256,6 +277,7 @@ class _Execution:
             declared=self._job.declared,
             reference=self._reference,
             coding_reference=self._coding_reference(),
+            rescored=material,
             suspect=health.suspect if health is not None else (),
         )
         result = collect(context, evidence, ended)

@@ -89,6 +89,15 @@ class ReferenceSpec:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SelfTestSpec:
+    """A launch of this arm, as the reference is run, with a fault that the oracles have to find."""
+
+    budget: str
+    fault: str
+    number: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Include:
     """Cells beside the full matrix, from ``depth`` on: a deeper plan holds the shallower plans' cells too."""
 
@@ -171,6 +180,7 @@ class Spec:
     depths: Mapping[Depth, DepthLoad]
     limits: Mapping[str, float]
     forecast: ForecastSpec
+    self_test: SelfTestSpec | None = None
     include: tuple[Include, ...] = ()
     exclude: tuple[Rule, ...] = ()
     unsupported: tuple[Rule, ...] = ()

@@ -153,7 +153,8 @@ def _judge(result: Result, trust: Trust) -> Judged:
 def _judge_checks(result: Result, trust: Trust) -> Judged:
     score = trust.score(result)
     explained = [check for check in result.checks if trust.explains(check, score)]
-    left = [check for check in result.checks if check not in explained]
+    unlooked = _not_looked(result, score)
+    left = [check for check in result.checks if check not in explained and check is not unlooked]
     failed = [check for check in left if check.state == "fail"]
     wrong = [check for check in failed if check.check in CONTENT_CHECKS]
     if wrong or (score is not None and score.state == "wrong"):
@@ -170,6 +171,8 @@ def _judge_checks(result: Result, trust: Trust) -> Judged:
     said = ["every check that applies passed"]
     if explained and score is not None:
         said.append(f"first differences are explained by rescoring: {score.detail}")
+    if unlooked is not None:
+        said.append(f"the coding tasks: {unlooked.detail}")
     return "pass", (), "; ".join([*said, *lost])
 
 
@@ -192,7 +195,7 @@ def _open(
     found = [(check.reason or check.check, check.detail) for check in checks]
     made = {check.check for check in result.checks}
     found += [("check_missing", f"the result has no {name}") for name in _demanded_checks(result) if name not in made]
-    seen = any(check.check in CONTENT_CHECKS and check.state != "not_applicable" for check in result.checks)
+    seen = any(check.check in CONTENT_CHECKS and check.state != "not_applicable" for check in left)
     sound = score is not None and score.state == "sound"
     if not seen and not sound and "lossless" in made:
         found.append(("content_not_checked", "what was said was compared with nothing"))
@@ -226,6 +229,15 @@ def _demanded_facts(result: Result) -> list[str]:
     if result.expectation.topk_requested is not None:
         facts.append("topk")
     return facts
+
+
+def _not_looked(result: Result, score: AttemptScore | None) -> CheckResult | None:
+    """The coding check, if only a sandbox was missing for it and another look at the content passed: it does not count
+    then (docs/adr/0007-coding-without-docker.md)."""
+    looked = {check.check for check in result.checks if check.check in CONTENT_CHECKS and check.state == "pass"}
+    if not looked and (score is None or score.state != "sound"):
+        return None
+    return next((c for c in result.checks if c.check == "coding" and c.reason == "no_sandbox"), None)
 
 
 def _is_missing(check: CheckResult) -> bool:

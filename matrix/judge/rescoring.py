@@ -120,10 +120,9 @@ class Scored:
 
 def count(outputs: Sequence[Output], scored: Scored, delta: float) -> Counts:
     """Counts each text once, however often it was said, and of texts that begin alike the longest."""
-    distinct = _distinct(outputs)
     tokens = above = longest = finite = unscored = 0
     largest, logprobs, problem = 0.0, 0.0, None
-    for prompt, ids in distinct:
+    for prompt, ids in distinct(outputs):
         text = scored.of(prompt, ids)
         if text is None or text.error is not None:
             unscored += 1
@@ -150,7 +149,7 @@ def count(outputs: Sequence[Output], scored: Scored, delta: float) -> Counts:
     )
 
 
-def _distinct(outputs: Sequence[Output]) -> list[tuple[str, Ids]]:
+def distinct(outputs: Sequence[Output]) -> list[tuple[str, Ids]]:
     """(prompt, ids) of all outputs, without those that are the beginning of another."""
     kept: list[tuple[str, Ids]] = []
     for prompt, ids in sorted({(output.prompt, output.ids) for output in outputs}, reverse=True):
@@ -210,7 +209,9 @@ def _score(
     mine = counts[s.cell, s.attempt]
     others = [arm for arm in null if arm.cell != s.cell]
     alike = [arm for arm in others if arm.coordinates.shape != "none" or s.coordinates.shape == "none"]
-    state, reason, told, p = _verdict(mine, [counts[arm.cell, arm.attempt] for arm in alike], scales)
+    if scales.exact and _plain_is_clean(others, counts):
+        alike = [arm for arm in alike if not counts[arm.cell, arm.attempt].above]
+    state, reason, told, p = verdict(mine, [counts[arm.cell, arm.attempt] for arm in alike], scales)
     interval = wilson(mine.above, mine.tokens)
     places = _places(s, scored, scales.delta) if mine.above else ()
     return AttemptScore(
@@ -233,10 +234,17 @@ def _score(
     )
 
 
-def _verdict(
+def _plain_is_clean(others: Sequence[Spoken], counts: Mapping[tuple[str, int], Counts]) -> bool:
+    """Whether `ar` shows that rounding stays below δ. Then an arm that exceeds it is no witness: two arms with the same
+    rare fault would excuse each other."""
+    plain = [arm for arm in others if arm.coordinates.shape == "none"]
+    return bool(plain) and not any(counts[arm.cell, arm.attempt].above for arm in plain)
+
+
+def verdict(
     mine: Counts, null: Sequence[Counts], scales: Scales
 ) -> tuple[Literal["sound", "wrong", "unknown"], str | None, str, float | None]:
-    """(state, reason code, words, p-value)."""
+    """(state, reason code, words, p-value) of outputs against those of arms believed healthy."""
     if not mine.tokens:
         return "unknown", "not_scored", f"no output was scored: {mine.problem or 'there is none'}", None
     k, n = mine.above, mine.tokens

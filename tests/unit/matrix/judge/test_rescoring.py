@@ -74,6 +74,15 @@ def test_one_wrong_token_is_enough_in_an_exact_dtype(size):
     assert score_of(result, "b8").places[0].gap == size
 
 
+@pytest.mark.parametrize("arms", [("b8", "b16"), ("c7", "b8", "b16", "b32")])
+def test_arms_with_the_same_rare_fault_do_not_excuse_each_other(arms):
+    healthy = {"ar": gaps_with(0), **{arm: gaps_with(0) for arm in ("c7", "b8", "b16", "b32")}}
+    result = judged({**healthy, **{arm: gaps_with(5) for arm in arms}}, EXACT)
+    assert {cell for cell, state in states(result).items() if state == "wrong"} == set(arms)
+    assert result.calibration is not None
+    assert result.calibration.exact
+
+
 def test_rounding_that_every_arm_shows_is_no_fault():
     result = judged({arm: gaps_with(5, 0.2) for arm in ("ar", "c7", "b8", "b16")}, ROUNDED)
     assert set(states(result).values()) <= {"sound", "unknown"}
