@@ -48,7 +48,8 @@ def plan_checks(
 
 def _rescoring(spec: Spec, no_reference: str | None) -> CheckPlan:
     """What it reads is known only when the other launches have ended; ``prompts`` says that there is something."""
-    plan = _plan(spec, "rescoring", prompts=spec.load.count, concurrency=(1,), why_not=no_reference)
+    why_not = spec.checks.get("lossless") or no_reference
+    plan = _plan(spec, "rescoring", prompts=spec.load.count, concurrency=(1,), why_not=why_not)
     limit_s = spec.limits.get("rescoring", 2 * spec.limits["lossless"])
     return replace(plan, tie_margin=spec.load.tie_margin, limit_s=float(limit_s))
 

@@ -265,7 +265,9 @@ class _StepMaker:
         if base is None:
             return []
         step = replace(self, faults=PlantedFaults((rule,), self.spec)).make(base, "self-test", 1)
-        coordinates = replace(step.coordinates, variant={**step.coordinates.variant, "selftest": wanted.fault})
+        coordinates = replace(
+            step.coordinates, variant={**step.coordinates.variant, "selftest": wanted.fault.replace("-", ".")}
+        )
         cell = cell_id(coordinates, self.spec.cell_defaults)
         return [replace(step, cell=cell, coordinates=coordinates)]
 

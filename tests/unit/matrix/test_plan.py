@@ -54,7 +54,8 @@ def test_plan_and_list_are_valid_records(target: str, depth: str) -> None:
     assert codec.decode(codec.encode(plan), Plan, where="plan") == plan
     listed = list_cells(load_spec(target), EngineChoice())
     assert codec.decode(codec.encode(listed), CellList, where="cells") == listed
-    assert {cell.id for cell in listed.cells} == cells(plan) | {skip.cell for skip in plan.skips}
+    planned_cells = {step.cell for step in plan.steps if step.role != "self-test"}
+    assert {cell.id for cell in listed.cells} == planned_cells | {skip.cell for skip in plan.skips}
     assert len({skip.cell for skip in plan.skips}) == len(plan.skips)
 
 
@@ -128,7 +129,8 @@ def test_rtxpro6000_has_no_nvls_cell() -> None:
 
 def test_cpu_has_no_graph_and_no_nvls_cell_and_ngram_only_at_full_depth() -> None:
     screen, full = planned("cpu"), planned("cpu", depth="full")
-    assert cells(screen) == {f"cpu-{arm}-eager-nonvls" for arm in ("ar", "c7", "b8t4", "b12t4", "b16t8", "b32t8")}
+    matrix = {f"cpu-{arm}-eager-nonvls" for arm in ("ar", "c7", "b8t4", "b12t4", "b16t8", "b32t8")}
+    assert cells(screen) == matrix | {"cpu-b16t8-eager-nonvls+selftest-wrong.token"}
     assert "no CUDA graphs" in reasons(screen, "unsupported")["cpu-b16t8-graph-nonvls"]
     assert "NVSwitch" in reasons(screen, "unsupported")["cpu-b16t8-eager-nvls"]
     ngram = {f"cpu-n{width}-eager-nonvls+stock" for width in (8, 12, 16, 32)}
@@ -381,3 +383,21 @@ def test_a_plan_of_many_cells_holds_each_once() -> None:
     spec = changed("sim", '"ar", "b8t4", "b12t4", "b16t8", "b32t8"', f'"ar", {budgets}')
     plan = planned(spec)
     assert len(cells(plan)) == 4 * 501 + 2
+
+
+def test_a_launch_with_a_planted_fault_stands_before_the_last_and_is_no_cell_of_the_matrix() -> None:
+    steps = planned("cpu").steps
+    assert [step.role for step in steps][-2:] == ["self-test", "reference-again"]
+    test = steps[-2]
+    assert (test.planted.fault, test.planted.number) == ("wrong-token", 200) if test.planted else None
+    assert test.environment["GRAPHREPRO_FAULT"] == "wrong-token:200"
+    assert {check.check for check in test.checks} == {"launch", "lossless", "acceptance"}
+    plain = next(step for step in steps if step.cell == "cpu-b16t8-eager-nonvls")
+    assert plain.planted is None
+    assert test.argv == plain.argv
+    assert not any(step.role == "self-test" for step in planned("cpu", select=("*b8t4*",)).steps)
+
+
+def test_only_the_last_launch_rescores() -> None:
+    rescoring = [step.role for step in planned("cpu").steps if any(c.check == "rescoring" for c in step.checks)]
+    assert rescoring == ["reference-again"]

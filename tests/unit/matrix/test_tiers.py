@@ -76,7 +76,7 @@ def test_dummy_loads_no_weights_and_judges_no_text() -> None:
     assert "--load-format dummy" in argv
     assert "--speculative-draft-load-format dummy" in argv
     left_out = {check.check: check.reason for check in tree.checks if not check.applicable}
-    assert set(left_out) == {"coding", "lossless", "acceptance"}
+    assert set(left_out) == {"coding", "lossless", "acceptance", "load"}
     assert all(reason and reason.startswith("not run: ") for reason in left_out.values())
     assert next(check for check in tree.checks if check.check == "throughput").prompts
 
