@@ -99,6 +99,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_baselines(build)
     build.add_argument("--target", metavar="T", help="only the runs of this target")
+    build.add_argument(
+        "--since", type=_moment, metavar="DATE", help="only runs that began on this day or later (UTC; 2026-11-30)"
+    )
     build.add_argument("--json", action="store_true", help="print findings.json instead of the tables")
     build.set_defaults(run=_build)
     _add_import(commands.add_parser("import-baseline", allow_abbrev=False, help="make a baseline from a result file"))
@@ -191,6 +194,8 @@ def _now() -> str:
 def _build(arguments: argparse.Namespace) -> None:
     roots: list[Path] = arguments.results or [_RESULTS]
     results = _load(roots, arguments.target)
+    if arguments.since is not None:
+        results = _since(results, arguments.since)
     against = load([arguments.against], arguments.target) if arguments.against is not None else None
     own, unusable = _own_baselines(arguments.baselines)
     results = replace(results, problems=(*results.problems, *unusable))
@@ -208,6 +213,26 @@ def _build(arguments: argparse.Namespace) -> None:
     print(codec.dumps(document.record) if arguments.json else console.render(document), end="", flush=True)
     print(f"written to {out}: findings.html, findings.md, findings.json, junit.xml", file=sys.stderr)
     print(_advice(document), file=sys.stderr)
+
+
+def _moment(text: str) -> datetime:
+    """A day or a time; without a zone it is UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no date; write 2026-11-30 or 2026-11-30T09:00:00Z") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _since(results: Loaded, moment: datetime) -> Loaded:
+    kept = results.since(moment)
+    if not kept.runs:
+        newest = max(run.run.created_at for run in results.runs)
+        raise NothingToRunError(f"no run began at or after {moment.isoformat()}; the newest is of {newest}")
+    left = len(results.runs) - len(kept.runs)
+    if left:
+        _tell(f"report: {left} run(s) that began before {moment.isoformat()} are left out")
+    return kept
 
 
 def _own_baselines(given: Path | None) -> tuple[tuple[Baseline, ...], tuple[Problem, ...]]:

@@ -11,6 +11,7 @@ from report.rules.acceptance import acceptance_by_budget
 from report.rules.best import best_configuration
 from report.rules.changed import changes
 from report.rules.draft import Draft
+from report.rules.earlier import migrated
 from report.rules.modes import Mode, failing_regions
 from report.rules.oracle import oracle
 from report.rules.region import above_sentence, clean_lines, regions
@@ -45,6 +46,7 @@ _FAMILIES = (
     "acceptance",
     "faster",
     "healthy",
+    "earlier",
 )
 _LONGEST_LINE = 600
 
@@ -75,6 +77,7 @@ def find(
             *best_configuration(run, best),
             *changes(run, comparisons),
             *oracle(run),
+            *migrated(run),
         )
         found += [*map(_from_draft, drafts), *_unfinished(run), *_healthy(run)]
     return tuple(finding for _, finding in sorted(found, key=lambda ranked: (*ranked[0], ranked[1].id)))
@@ -235,7 +238,7 @@ def _plain_finding(run: LoadedRun, shown: Shown, severity: Severity) -> Ranked:
             statement=statement(shown).removeprefix(PLANTED_PREFIX) + ran,
             cells=cells,
             scope=clean_lines(run) if healthy else (),
-            not_tested=undecided_cells(run),
+            not_tested=undecided_cells(run) if healthy else (),
             next=next_command(shown),
             n=len(shown.attempts),
         )

@@ -1,17 +1,24 @@
 """Run directories -> a model of what was run, with every record that could not be used named. Reads, never writes."""
 
+import re
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from report.escape import one_line
 from repro import codec, oracle_lines
 from repro.canonical import sha256_of
 from repro.errors import RecordError
+from repro.migrations import MIGRATIONS
 from repro.model import AttemptScore, Coordinates, Plan, PlanStep, Problem, ReportedRun, Result, Run, Skip, Verdict
 from repro.store import RunDirectory, scan
 from repro.verdict import CellVerdict, cell_verdict, run_verdicts
 
+_VERSION = re.compile(rb'"schema_version":\s*(\d+)')
+_HEAD_BYTES = 200  # a document begins with its kind and version
+_PRESENT = 1 + max(version for record, version in MIGRATIONS if record == "result")
 VOID_RETRIES = 2
 """A void launch is planned again at most twice; a cell with more void launches is not waited for."""
 
@@ -64,7 +71,8 @@ class LoadedCell:
 class LoadedRun:
     """``directory`` is relative to the results directory. ``armed`` holds the attempts with evidence hooks armed and
     their directories: they explain others, and count nowhere. ``self_tests`` are launches that test the tool, and
-    ``oracles`` says in lines what the run's oracles found."""
+    ``oracles`` says in lines what the run's oracles found; ``earlier`` has how many results are of each earlier
+    version of the record."""
 
     run: Run
     directory: str
@@ -73,6 +81,7 @@ class LoadedRun:
     armed: tuple[tuple[Result, str], ...] = ()
     self_tests: tuple[LoadedAttempt, ...] = ()
     oracles: tuple[str, ...] = ()
+    earlier: tuple[tuple[int, int], ...] = ()
 
     @property
     def skips(self) -> tuple[Skip, ...]:
@@ -127,6 +136,11 @@ class Loaded:
         for run in self.runs:
             newest.setdefault(run.run.target, run)
         return tuple(newest.values())
+
+    def since(self, moment: datetime) -> "Loaded":
+        """Without the runs that began before the moment."""
+        kept = tuple(run for run in self.runs if datetime.fromisoformat(run.run.created_at) >= moment)
+        return replace(self, runs=kept)
 
     def older(self) -> tuple[LoadedRun, ...]:
         shown = {id(run) for run in self.newest()}
@@ -192,8 +206,20 @@ def _load_run(directory: RunDirectory) -> tuple[LoadedRun, list[Problem]]:
         armed=armed,
         self_tests=tuple(attempt for attempt in attempts if attempt.result.role == "self-test"),
         oracles=oracle_lines.lines(results, verdicts),
+        earlier=_earlier(directory, results),
     )
     return loaded, problems
+
+
+def _earlier(directory: RunDirectory, results: Sequence[Result]) -> tuple[tuple[int, int], ...]:
+    """(version, count) of the results that an earlier graphrepro wrote: reading brings them up to the present one."""
+    found: Counter[int] = Counter()
+    for result in results:
+        with (directory.attempt(result.cell, result.attempt) / "result.json").open("rb") as file:
+            said = _VERSION.search(file.read(_HEAD_BYTES))
+        if said is not None and int(said[1]) < _PRESENT:
+            found[int(said[1])] += 1
+    return tuple(sorted(found.items()))
 
 
 def _agrees(result: Result, plan: Plan | None) -> bool:

@@ -157,3 +157,13 @@ def test_a_reader_that_leaves_is_no_failure(all_states: Path, tmp_path: Path) ->
         os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+
+
+def test_since(all_states: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("--results", all_states, "--out", tmp_path / "out")
+    assert build(*given, "--since", "2026-11-15") == 0
+    assert "1 run(s) that began before 2026-11-15T00:00:00+00:00 are left out" in capsys.readouterr().err
+    assert build(*given, "--since", "2026-12-01T00:00:00Z") == 3
+    assert "the newest is of 2026-11-30T09:00:00Z" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        build(*given, "--since", "yesterday")

@@ -2,11 +2,13 @@
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from report.findings import find
 from report.load import Loaded, LoadedCell, load
 from repro.errors import SpecError
 
@@ -165,3 +167,25 @@ def test_a_result_with_other_coordinates_than_its_cell_is_a_problem_and_not_coun
     assert "not counted" in problem.problem
     found = cell(loaded, "cpu-b8t4-eager-nonvls")
     assert (found.summary.n, found.missing) == (2, 1)
+
+
+def test_results_of_an_earlier_version_are_counted_and_told(tmp_path: Path, make: SimpleNamespace) -> None:
+    cell = "cpu-b8t4-eager-nonvls"
+    run = make.write_run(tmp_path, make.run_record(), [make.Launch(cell, n) for n in (1, 2)], planned={cell: 2})
+    path = run / "cells" / cell / "1" / "result.json"
+    document = json.loads(path.read_text())
+    del document["rescoring"]
+    path.write_text(json.dumps({**document, "schema_version": 1}))
+    (loaded,) = load([tmp_path]).runs
+    assert loaded.earlier == ((1, 1),)
+    (finding,) = [finding for finding in find([loaded]) if finding.kind == "records_migrated"]
+    assert finding.statement.startswith("1 result was written by an earlier graphrepro (1 of version 1)")
+
+
+def test_runs_since_a_day(all_states: Path) -> None:
+    results = load([all_states])
+    assert [run.run.run_id for run in results.since(datetime(2026, 11, 2, tzinfo=UTC)).runs] == [
+        "20261130-b300",
+        "20261130-cpu",
+    ]
+    assert results.since(datetime(2026, 11, 1, tzinfo=UTC)).runs == results.runs
