@@ -62,6 +62,11 @@ TERMS: Mapping[str, str] = {
     "unverified": "Equal in all that both sides state; the facts listed are unknown. A difference is shown without a "
     "verdict.",
     "not comparable": "A fact differs, so the numbers stand side by side and no ratio is formed.",
+    "open": "A hypothesis: an explanation that these launches do not tell from others, because the neighbouring cell "
+    "was not run or so few launches may differ by chance (Fisher's exact test, 5 %). It begins with `That`.",
+    "not tested": "Cells near the failure that no launch decided, with the reason: not run, void, unsupported, "
+    "inconclusive, deselected.",
+    "every budget that was run above b": "Each of them had a failing launch, as counted; nothing is said of others.",
     "planted": "A fault put in on purpose, to test the tool. It is not evidence about an engine.",
     "b16t8, c7, n8, ar": "Tree of budget 16 with top-k 8; flat chain of 7; NGRAM speculation of the width of b8; no "
     "speculation.",
