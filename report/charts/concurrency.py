@@ -1,5 +1,6 @@
 """Output rate against concurrency: our cells with their intervals over launches, and the baselines beside them."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
@@ -54,18 +55,27 @@ def rates(run: LoadedRun, baselines: Mapping[str, Baseline]) -> tuple[Rate, ...]
 
 def throughput(found: Sequence[Rate]) -> Markup:
     """The picture; nothing for fewer than two concurrencies."""
-    steps = sorted({rate.concurrency for rate in found})
+    names = _drawn(found)
+    drawn = [rate for rate in found if rate.name in names]
+    steps = sorted({rate.concurrency for rate in drawn})
     if len(steps) < 2:
         return Markup("")
-    names = list(dict.fromkeys(rate.name for rate in found))
-    drawn = names[:_MOST]
-    told = "; ".join(f"{r.name} at {r.concurrency}: {figure(r.value)} tok/s" for r in found if r.name in drawn)
+    told = "; ".join(f"{rate.name} at {rate.concurrency}: {figure(rate.value)} tok/s" for rate in drawn)
     root = svg.picture(_WIDTH, _HEIGHT, f"Output rate over concurrency. {told}")
-    top = 1.1 * max(max(rate.high or 0, rate.value) for rate in found)
+    top = 1.1 * max(max(rate.high or 0, rate.value) for rate in drawn)
     _axes(root, steps, top)
-    for index, name in enumerate(drawn):
-        _series(root, index, [rate for rate in found if rate.name == name], steps, top)
+    for index, name in enumerate(names):
+        _series(root, index, [rate for rate in drawn if rate.name == name], steps, top)
     return svg.markup(root)
+
+
+def _drawn(found: Sequence[Rate]) -> list[str]:
+    """The names that are drawn: those with most concurrencies first, and baselines for a third of them if there are."""
+    counts = Counter(rate.name for rate in found)
+    ranked = sorted(counts, key=lambda name: -counts[name])
+    stated = [name for name in ranked if any(rate.stated and rate.name == name for rate in found)]
+    ours = [name for name in ranked if name not in stated]
+    return [*ours[: max(_MOST - 3, _MOST - len(stated))], *stated][:_MOST]
 
 
 def _rate(name: str, concurrency: int, values: Sequence[float], *, stated: bool) -> Rate:
