@@ -1,10 +1,12 @@
 """The catalogue: every example runs, and a damaged one is refused in one line."""
 
+import tomllib
 from importlib import resources
 from typing import Any
 
 import pytest
 
+import schemas
 from repro.diagnose.catalogue import Marker, Pattern, catalogue, parse
 from repro.diagnose.kinds import KIND_SAYS
 from repro.errors import RecordError
@@ -27,6 +29,10 @@ def test_examples(rule: Any) -> None:
     assert rule.source.startswith("https://")
     assert [line for line in rule.match if not matches(rule, line)] == []
     assert [line for line in rule.no_match if matches(rule, line)] == []
+
+
+def test_the_catalogue_fits_its_schema() -> None:
+    schemas.validate(tomllib.loads(TEXT), "signatures", "signatures.toml")
 
 
 def test_kinds_are_those_that_have_words() -> None:
