@@ -7,15 +7,17 @@ run of them; all tokens count, also those after a first difference.
 Two regimes. In an *exact* dtype (float32) rounding moves a log-probability by 1e-5, so no healthy token reaches
 δ = 1e-3: a single one above it is wrong, as long as no healthy arm has one. Elsewhere healthy verify steps of another
 width do differ by rounding: there Fisher's exact test (one-sided) compares k of n with the counts of the healthy arms,
-and a run of length r has at most the chance n p^r, p being the 99 % upper bound of the healthy share; the smaller
-p-value, doubled (Bonferroni), is held against ALPHA. Tokens of one prompt are not alike, but every arm answers the same
-prompts, so what makes a prompt hard is on both sides; and each token is scored after the text as it stands, so that one
-wrong token does not make the next one wrong.
+and a run of length r has at most the chance n p (10 p)^(r-1), p being the 99 % upper bound of the healthy share: where
+the reference is unsure of one token, it often is of the next. The smaller p-value, doubled (Bonferroni), is held
+against ALPHA. Tokens of one prompt are not alike, but every arm answers the same prompts, so what makes a prompt hard
+is on both sides; and each token is scored after the text as it stands, so that one wrong token does not make the next
+one wrong.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from statistics import fmean
 from typing import Literal
 
@@ -31,11 +33,13 @@ from repro.model import (
     TokenPlace,
 )
 
-ALPHA = 1e-3
-"""Chance of a false alarm for one attempt."""
+ALPHA = 1e-4
+"""Chance of a false alarm for one attempt: below 1 % for a run of a hundred."""
 POWER = 0.95
 MAX_PLACES = 10
 _RUN_CONFIDENCE = 0.99
+_LOCALLY = 10
+"""Healthy exceedances come in clusters: after one, the next token is taken to be so many times as likely to be one."""
 
 Ids = tuple[int, ...]
 
@@ -211,7 +215,8 @@ def _score(
     alike = [arm for arm in others if arm.coordinates.shape != "none" or s.coordinates.shape == "none"]
     if scales.exact and _plain_is_clean(others, counts):
         alike = [arm for arm in alike if not counts[arm.cell, arm.attempt].above]
-    state, reason, told, p = verdict(mine, [counts[arm.cell, arm.attempt] for arm in alike], scales)
+    usual = [counts[arm.cell, arm.attempt] for arm in alike]
+    state, reason, told, p = verdict(mine, usual, scales)
     interval = wilson(mine.above, mine.tokens)
     places = _places(s, scored, scales.delta) if mine.above else ()
     return AttemptScore(
@@ -229,7 +234,7 @@ def _score(
         largest_gap=round(mine.largest, 6) if math.isfinite(mine.largest) else None,
         p_value=p,
         perplexity=round(math.exp(min(-mine.logprobs / mine.finite, 700.0)), 4) if mine.finite else None,
-        smallest_wrong_concurrency=_smallest(s, scored, scales.delta) if state == "wrong" else None,
+        smallest_wrong_concurrency=_smallest(s, scored, usual, scales) if state == "wrong" else None,
         places=places,
     )
 
@@ -278,9 +283,17 @@ def p_value(k: int, n: int, run: int, k0: int, n0: int) -> float:
     from scipy.stats import hypergeom
 
     share = float(hypergeom.sf(k - 1, n + n0, k + k0, n)) if k else 1.0
-    usual = upper_bound(k0, n0, confidence=_RUN_CONFIDENCE)
-    longest = min(1.0, n * usual**run) if run > 1 else 1.0
+    longest = 1.0
+    if run > 1:
+        usual = _usual(k0, n0)
+        longest = min(1.0, n * usual * min(1.0, _LOCALLY * usual) ** (run - 1))
     return min(1.0, 2 * min(share, longest))
+
+
+@lru_cache(maxsize=1024)
+def _usual(k0: int, n0: int) -> float:
+    """Upper bound of the healthy share; many attempts are held against the same arms."""
+    return upper_bound(k0, n0, confidence=_RUN_CONFIDENCE)
 
 
 def _doubted(score: AttemptScore) -> AttemptScore:
@@ -308,14 +321,13 @@ def _places(s: Spoken, scored: Scored, delta: float) -> tuple[TokenPlace, ...]:
     return tuple(worst[:MAX_PLACES])
 
 
-def _smallest(s: Spoken, scored: Scored, delta: float) -> int | None:
-    """The smallest concurrency at which a token above δ was said."""
-    wrong = [
-        output.concurrency
-        for output in s.outputs
-        if any(gap is None or gap > delta for gap in scored.gaps(output.prompt, output.ids) or ())
-    ]
-    return min(wrong, default=None)
+def _smallest(s: Spoken, scored: Scored, null: Sequence[Counts], scales: Scales) -> int | None:
+    """The smallest concurrency whose outputs are wrong by themselves; None if they are so only all together."""
+    for level in sorted({output.concurrency for output in s.outputs}):
+        mine = count([output for output in s.outputs if output.concurrency == level], scored, scales.delta)
+        if verdict(mine, null, scales)[0] == "wrong":
+            return level
+    return None
 
 
 def _calibration(

@@ -94,9 +94,15 @@ def test_many_more_than_usual_is_wrong_where_rounding_shows():
 
 
 def test_a_run_is_wrong_where_its_share_is_not():
-    late: list[float | None] = [0.0] * (TOKENS - 4) + [2.0] * 4
+    late: list[float | None] = [0.0] * (TOKENS - 6) + [2.0] * 6
     arms = {"ar": gaps_with(2), "c7": gaps_with(2), "b8": gaps_with(2), "b16": late}
     assert states(judged(arms, ROUNDED))["b16"] == "wrong"
+
+
+def test_a_short_run_is_no_sign_since_healthy_exceedances_come_in_clusters():
+    three: list[float | None] = [0.0] * (TOKENS - 3) + [0.3] * 3
+    arms = {"ar": gaps_with(2), "c7": gaps_with(2), "b8": gaps_with(2), "b16": three}
+    assert states(judged(arms, ROUNDED))["b16"] == "sound"
 
 
 def test_a_reference_that_nothing_agrees_with_accuses_nobody():
