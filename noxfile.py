@@ -213,6 +213,12 @@ def benchmarks_load_client(session: nox.Session) -> None:
     python(session, "benchmarks/load_client.py", "--engine-env", str(ENGINE), *session.posargs)
 
 
+@nox.session(name="benchmarks-oracles", venv_backend="none", requires=["harness"])
+def benchmarks_oracles(session: nox.Session) -> None:
+    """Misses and false alarms of the oracles on recordings; `-- --live --out FILE`: on real servers (engine-cpu)."""
+    python(session, "benchmarks/oracles.py", *session.posargs, **LONG)
+
+
 @nox.session(name="update-flags", venv_backend="none", requires=["harness"])
 def update_flags(session: nox.Session) -> None:
     """SGLang's flags per release, read again from the wheels (300 MB); `-- 0.5.24` adds a release."""

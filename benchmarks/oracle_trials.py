@@ -28,14 +28,14 @@ INEXACT = Scales(delta=0.25, exact=False, dtype="bfloat16")  # δ of the specs b
 SECOND_CHOICE = 100_000  # added to an id: the recordings do not name the reference's second choice
 PROMPTS = 20
 SUSPECT = "b16-graph"
-COORDINATES: Mapping[str, tuple[int | None, Literal["none", "chain", "tree"], Literal["full", "eager"]]] = {
-    "ar": (None, "none", "eager"),
+COORDINATES: Mapping[str, tuple[int, Literal["none", "chain", "tree"], Literal["graph", "eager"]]] = {
+    "ar": (0, "none", "eager"),
     "chain-eager": (7, "chain", "eager"),
     "b8-eager": (8, "tree", "eager"),
     "b16-eager": (16, "tree", "eager"),
     "b32-eager": (32, "tree", "eager"),
-    "b32-graph": (32, "tree", "full"),
-    SUSPECT: (16, "tree", "full"),
+    "b32-graph": (32, "tree", "graph"),
+    SUSPECT: (16, "tree", "graph"),
 }
 Numbers = NDArray[np.float64]
 

@@ -1,7 +1,7 @@
 """How often the oracles miss a planted fault, and how often they accuse what is healthy.
 
     python benchmarks/oracles.py [--seeds N] [--healthy N]
-    python benchmarks/oracles.py --live --engine-env .nox/engine-cpu --out FILE [--launches 10] [--sets 20]
+    python benchmarks/oracles.py --live --out FILE [--engine-env DIR] [--launches 10] [--sets 20]
 
 Without ``--live`` runs are drawn from `oracle-recordings.jsonl.gz`, recorded on the real CPU server, and each seed has
 its own prompts and places (`oracle_trials.py`). With it, real servers answer, and every round is judged; FILE keeps
@@ -135,13 +135,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seeds", type=int, default=300, help="of each fault (300)")
     parser.add_argument("--healthy", type=int, default=3000, help="healthy seeds of each noise (3000)")
     parser.add_argument("--live", action="store_true")
-    parser.add_argument("--engine-env", type=Path)
+    parser.add_argument("--engine-env", type=Path, default=Path(".nox/engine-cpu"), help="with --live")
     parser.add_argument("--out", type=Path, help="with --live: a JSON line for each round")
     parser.add_argument("--launches", type=int, default=10)
     parser.add_argument("--sets", type=int, default=20)
     options = parser.parse_args(arguments)
-    if options.live and (options.engine_env is None or options.out is None):
-        parser.error("--live needs --engine-env and --out")
+    if options.live and options.out is None:
+        parser.error("--live needs --out")
     if options.live:
         return live(options.engine_env.absolute() / "bin/python", options.out, options.launches, options.sets)
     return offline(options.seeds, options.healthy)

@@ -1,11 +1,14 @@
 """The preflight on two composed hosts: whole, and with one thing wrong at a time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from matrix.judge import rescoring
+from matrix.judge.rescoring import Judged, Scales, Scored, Spoken
 from matrix.preflight import oracle
 from matrix.preflight.cli import exit_code, shown
 from matrix.preflight.interconnect import links_in
@@ -325,6 +328,17 @@ def test_a_judge_that_does_not_see_the_floor_is_found() -> None:
 
     line = oracle.self_test(0.25, acceptance=lambda *_: check_result("acceptance", "pass", None, "fine"))
     assert "drafts never accepted gave pass" in line.detail
+
+
+@pytest.mark.parametrize(("found", "told"), [("wrong", "a clean output, rescored gave wrong"), ("sound", "gave sound")])
+def test_a_rescoring_that_finds_the_same_in_all_is_found(found: Literal["sound", "wrong"], told: str) -> None:
+    def judge(spoken: Sequence[Spoken], scored: Scored, scales: Scales) -> Judged:
+        judged = rescoring.judge(spoken, scored, scales)
+        return replace(judged, scores=tuple(replace(score, state=found) for score in judged.scores))
+
+    line = oracle.self_test(0.25, rescoring=judge)
+    assert line.state == "problem"
+    assert told in line.detail
 
 
 # --- adapters
