@@ -130,7 +130,7 @@ class CheckPlan:
     reads the requests of `lossless`). At concurrency c a check sends max(prompts, 2 c) requests when c > 1, going round
     the prompts, else each prompt once. ``margins`` asks for a second pass, at concurrency 1, with the top-2
     log-probabilities of every output token. ``tie_margin`` (nats) is the gap below which a first difference is a tie.
-    ``repeats`` is for `throughput` alone. ``cancel_every``: every so manieth request of `load` is given up by the client
+    ``repeats`` is for `throughput` alone. ``cancel_every``: each n-th request of `load` is given up by the client
     in mid-way; None for no request. ``peer`` names a load generator that measures beside our own.
     """
 
@@ -279,8 +279,8 @@ class StopLadder:
 class Step:
     """`step.json`: all that the attempt program is told. Nothing in it is a placeholder.
 
-    ``tasks`` are the questions of `coding`, sent to the chat endpoint with the template options ``chat``; ``texts`` what
-    `rescoring` scores, known only once the other launches of the run have ended.
+    ``tasks`` are the questions of `coding`, sent to the chat endpoint with the template options ``chat``; ``texts``
+    what `rescoring` scores, known only once the other launches of the run have ended.
     ``explains``: an attempt with evidence hooks armed names the attempt of its cell that it explains; None for a
     measured one.
     """

@@ -182,7 +182,8 @@ def test_a_planted_fault_is_marked_in_every_record(runs: dict[str, Run], expecte
 def test_what_is_not_planted_is_not_marked(runs: dict[str, Run]) -> None:
     assert runs["faults"].read("result.json", "sim-ar-graph-nonvls")["planted"] is None
     assert runs["healthy"].read("run.json")["planted"] == []
-    assert "planted" not in runs["healthy"].out.lower() + runs["healthy"].err.lower()
+    said = (runs["healthy"].out + runs["healthy"].err).lower()
+    assert "planted" not in said.replace("self-test: 4 of 4 planted faults caught", "")
 
 
 def test_a_void_attempt_is_made_again_twice(runs: dict[str, Run]) -> None:

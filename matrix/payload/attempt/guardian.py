@@ -179,6 +179,8 @@ class _Guardian:
             self._tell("signal", detail=f"SIGKILL to {len(left)} remaining process{'es' if len(left) > 1 else ''}")
             left, ended = processes.kill_descendants(os.getpid(), self._step.stop.kill_s)
             self._note(ended)
+        # A launcher whose threads are still ending counts as dead, and has no status yet.
+        self._wait(self._step.stop.kill_s, lambda: self._status is not None)
         self._note(processes.reap())
         if self._step.armed:
             dumps.keep(self._scratch / dumps.FOLDER, self._log.path.parent / dumps.FOLDER)

@@ -178,6 +178,7 @@ def test_the_judgement_is_stored_beside_the_evidence(tmp_path: Path) -> None:
         power=None,
         environment=None,
         coding=None,
+        rescoring=None,
         problems=(),
     )  # fmt: skip
     judged = with_judgement(evidence, Playing(lines()), label="x")
