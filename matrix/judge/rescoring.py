@@ -341,12 +341,12 @@ def _calibration(
         for s in sorted(null, key=lambda s: (s.cell, s.attempt))
         for c in [counts[s.cell, s.attempt]]
     ]
-    k0, n0 = sum(arm.above for arm in arms), sum(arm.tokens for arm in arms)
+    above = sum(arm.above for arm in arms)
     largest = max((counts[s.cell, s.attempt].largest for s in null), default=None)
     visible = fmean(margin > scales.delta for margin in margins) if margins else None
     n = min((c.tokens for c in counts.values() if c.tokens), default=0)
-    exact = scales.exact and k0 == 0
-    limit = detection_share(n, k0, n0, visible, exact=exact) if n and visible else None
+    exact = scales.exact and above == 0
+    limit = detection_share(n, *_fewest_witnesses(null, counts), visible, exact=exact) if n and visible else None
     return Calibration(
         dtype=scales.dtype,
         exact=exact,
@@ -359,6 +359,21 @@ def _calibration(
         detection_share=limit,
         statement=_statement(n, limit, visible, scales, exact=exact),
     )
+
+
+def _fewest_witnesses(null: Sequence[Spoken], counts: Mapping[tuple[str, int], Counts]) -> tuple[int, int]:
+    """(above, tokens) of what the worst placed attempt is held against: it speculates, so that `ar` is none of its
+    witnesses, and it is itself the arm of the null distribution that said most."""
+    tokens: dict[str, int] = {}
+    above = 0
+    for s in null:
+        if s.coordinates.shape != "none":
+            mine = counts[s.cell, s.attempt]
+            tokens[s.cell] = tokens.get(s.cell, 0) + mine.tokens
+            above += mine.above
+    total = sum(tokens.values())
+    left = total - max(tokens.values()) if len(tokens) > 1 else total
+    return (math.ceil(above * left / total), left) if total else (0, 0)
 
 
 def _statement(n: int, limit: float | None, visible: float | None, scales: Scales, *, exact: bool) -> str:

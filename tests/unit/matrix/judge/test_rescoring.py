@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matrix.judge.rescoring import Ids, Judged, Output, Scales, Scored, Spoken, judge, p_value
+from matrix.judge.rescoring import Ids, Judged, Output, Scales, Scored, Spoken, detection_share, judge, p_value
 from repro.model import AttemptScore, Coordinates, ScoredText
 
 TOKENS = 1000
@@ -116,3 +116,25 @@ def test_more_exceedances_are_never_less_suspect(k, run, k0):
     p = p_value(k, 900, run, k0, 3600)
     assert 0.0 <= p <= 1.0
     assert p_value(k + 1, 900, run, k0, 3600) <= p + 1e-12
+
+
+def test_the_limit_counts_on_no_more_witnesses_than_the_worst_placed_attempt_has():
+    few = judged({"ar": gaps_with(2), "c7": gaps_with(2), "b8": gaps_with(2), "b16": gaps_with(2)}, ROUNDED)
+    assert few.calibration is not None
+    assert few.calibration.detection_share == detection_share(TOKENS, 4, 2 * TOKENS, 1.0, exact=False)
+
+
+def test_the_smallest_concurrency_is_that_whose_outputs_are_wrong_by_themselves():
+    lonely, crowded = (0, *range(TOKENS - 1)), (1, *range(TOKENS - 1))
+    texts = {
+        ("p", ids): ScoredText(id="t", error=None, prompt_tokens=4, logprobs=(-1.0,) * TOKENS, gaps=tuple(gaps))
+        for ids, gaps in ((lonely, gaps_with(2)), (crowded, gaps_with(50)))
+    }
+
+    def said(cell: str, *levels: tuple[int, Ids]) -> Spoken:
+        outputs = tuple(Output(check="load", concurrency=c, prompt="p", ids=ids) for c, ids in levels)
+        return Spoken(cell=cell, attempt=1, role="cell", coordinates=coordinates(cell), outputs=outputs)
+
+    arms = [said(cell, (1, lonely)) for cell in ("ar", "c7", "b8")]
+    result = judge([*arms, said("b16", (1, lonely), (4, crowded))], Scored(texts), ROUNDED)
+    assert score_of(result, "b16").smallest_wrong_concurrency == 4
