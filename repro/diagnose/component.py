@@ -10,6 +10,8 @@ from repro.model import Component
 _STICKY = "sticky-cuda"
 _NEAR_PIECES = 40
 _PART = 200
+_LOOPS = re.compile(r"busy_loop|event_loop|thread_func|run_scheduler|run_engine|^(?:main|run|wrapper|<module>)$")
+"""Frames that every step passes through: they say nothing about where it failed."""
 _SUBSYSTEMS = (
     (
         "attention",
@@ -43,7 +45,8 @@ def locate(decisive: Placed, placed: Sequence[Placed]) -> Component:
     """The component of the deciding event; parts that nothing names are None.
 
     A CUDA error is reported by whichever call comes next: the frame that raised it is not the place. What lines just
-    before it name comes first, then the work from which that call was made.
+    before it name comes first, then the work from which that call was made; or the frame itself, where only the
+    engine's loop called it.
     """
     event = decisive.event
     named = {name: event.groups[name] for name in ("kernel", "function", "file") if name in event.groups}
@@ -52,7 +55,7 @@ def locate(decisive: Placed, placed: Sequence[Placed]) -> Component:
             if name in item.event.groups:
                 named.setdefault(name, item.event.groups[name])
     frame, caller = raised_in(event.near, event.place) if event.near else (None, None)
-    if _STICKY in event.pattern.tags:
+    if _STICKY in event.pattern.tags and caller is not None and not _LOOPS.search(caller.function or ""):
         frame = caller
     if frame is not None and "kernel" not in named and "function" not in named:
         named["function"] = frame.function
