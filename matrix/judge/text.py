@@ -24,7 +24,7 @@ SHORTEST = 16
 FEWEST_DISTINCT_8GRAMS = 0.15
 """Healthy: 0.42 to 1.0 (shipped prompts 0.63 to 1.0). Below: a loop that begins in the first seventh of the output."""
 LOWEST_ENTROPY_BITS = 2.0
-"""A token; healthy: 3.1 to 5.5 (shipped prompts 4.6 to 5.5). Below: fewer than four tokens, were they equally frequent."""
+"""A token; healthy: 3.1 to 5.5 (shipped prompts 4.6 to 5.5). Below: fewer than four equally frequent tokens."""
 HIGHEST_COMPRESSION = 6.0
 """Text bytes per byte of zlib level 9; healthy: 1.3 to 2.2. From 200 bytes on, because short texts do not compress."""
 LONGEST_TAIL = 0.5
