@@ -96,7 +96,15 @@ def roots(case: Case) -> list[Placed]:
     """The causes, the likeliest first."""
     found = [item for item in case.placed if item.event.pattern.role == "root" and _counts(item, case)]
     found = _not_explained(found)
-    return sorted(found, key=lambda item: (item.event.pattern.weak, _overcome(item, case), *_when(item, found)))
+    return sorted(
+        found,
+        key=lambda item: (
+            item.event.pattern.weak,
+            _overcome(item, case),
+            _in_good_order(item, case),
+            *_when(item, found),
+        ),
+    )
 
 
 def symptoms(case: Case) -> list[Placed]:
@@ -136,14 +144,28 @@ def _from_outside(item: Placed, case: Case) -> bool:
     """True if a signal from outside is what ended it: not our own stop after a limit, and not the good end of a run."""
     if case.limit or case.status == 0 or item.astray:
         return False
-    if ORDER[item.phase] < ORDER["serving"] or not case.launch.stopped_in(item.event):
-        return True
-    torn = any(
-        "engine-dead" in other.event.pattern.tags or "fatal" in other.event.pattern.tags
+    return not _in_good_order(item, case) or case.status in _ASKED  # only the status says that this is the end
+
+
+def _in_good_order(item: Placed, case: Case) -> bool:
+    """True if it is the stop of a server that served, and nothing broke over it: of several servers in one log, the
+    others come first."""
+    if item.event.pattern.kind != "external_kill" or ORDER[item.phase] < ORDER["serving"]:
+        return False
+    return case.launch.stopped_in(item.event) and not torn_by(item, case)
+
+
+def torn_by(item: Placed, case: Case) -> list[Placed]:
+    """What broke over a kill from outside: lines of the same server behind it."""
+    if item.event.pattern.kind != "external_kill":
+        return []
+    return [
+        other
         for other in case.placed
-        if other.event.source == item.event.source and other.event.order > item.event.order
-    )
-    return torn or case.status in _ASKED  # a stop in good order is the end of it only if the status says so
+        if {"engine-dead", "fatal"} & set(other.event.pattern.tags)
+        and other.event.source == item.event.source
+        and other.event.order > item.event.order
+    ]
 
 
 def _survived(item: Placed, case: Case) -> bool:

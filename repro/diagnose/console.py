@@ -33,7 +33,8 @@ def render(found: Diagnosis) -> str:
 
 def _lines(found: Diagnosis) -> Iterator[str]:
     parts = (found.signature.kind, found.signature.phase, found.signature.subsystem)
-    yield f"{found.kind}   phase {found.phase}, {_role(found)}, {found.confidence} confidence"
+    phase = "not shown" if _phase_is_open(found) else found.phase
+    yield f"{found.kind}   phase {phase}, {_role(found)}, {found.confidence} confidence"
     yield ""
     yield from textwrap.wrap(_sentences(found), _COLUMNS)
     if found.evidence:
@@ -53,7 +54,15 @@ def _role(found: Diagnosis) -> str:
     return "nothing wrong" if found.role == "none" else f"role {found.role}"
 
 
+def _phase_is_open(found: Diagnosis) -> bool:
+    """True for a cause whose kind has a phase in its name that nothing in the log shows."""
+    return found.kind.startswith("oom_gpu") and found.role == "root" and found.confidence == "low"
+
+
 def _sentences(found: Diagnosis) -> str:
+    if _phase_is_open(found):
+        where = _where(found.component)
+        return f"GPU memory ran out{where}; the log does not show in which phase. {_second(found)}"
     says = KIND_SAYS.get(found.kind, found.kind.replace("_", " "))
     when = _WHEN[found.phase]
     first = f"{when}, {says}{_where(found.component)}." if when else f"{says[:1].upper()}{says[1:]}."

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from repro.diagnose.causality import LIVE, Case, fatal_events, roots, symptoms
+from repro.diagnose.causality import LIVE, Case, fatal_events, roots, symptoms, torn_by
 from repro.diagnose.collectives import laggard
 from repro.diagnose.component import locate, subsystem_of
 from repro.diagnose.events import Event, Observed
@@ -13,7 +13,7 @@ from repro.diagnose.matcher import SUSPICIOUS
 from repro.diagnose.prefixes import without_lead
 from repro.diagnose.probes import ProbeVerdict, judge_probes
 from repro.diagnose.statuses import by_status, plain_status
-from repro.diagnose.timeline import Placed, Timeline, timeline
+from repro.diagnose.timeline import Placed, Timeline, proven_by_traceback, timeline
 from repro.diagnose.wording import coarse, conclude, known_report, next_step
 from repro.model import Component, Diagnosis, LogLine, Phase, Scalar
 
@@ -136,8 +136,14 @@ class _Judge:
     def _confidence(self, decisive: Placed, role: str) -> str:
         if role != "root":
             return "medium" if decisive.event.pattern.kind != "unknown" else "low"
+        if decisive.event.pattern.kind == "oom_gpu" and not self._phase_shown(decisive.event):
+            return "low"  # its kind says a phase that nothing shows
         unsure = decisive.event.pattern.weak or decisive.event.pattern.kind == "unknown"
         return "medium" if unsure else "high"
+
+    def _phase_shown(self, event: Event) -> bool:
+        proven = event.pattern.phase or proven_by_traceback(event)
+        return proven is not None or self._case.launch.phase_shown(event)
 
     def _evidence(self, decisive: Placed) -> tuple[LogLine, ...]:
         kind = decisive.event.pattern.kind
@@ -149,7 +155,8 @@ class _Judge:
             for item in self._case.placed
             if "xid" in item.event.groups and item.event.pattern.role == "root"
         ]
-        lines = dict.fromkeys([decisive.event.line, *needed, *same, *xids])
+        torn = [item.event.line for item in torn_by(decisive, self._case)]  # without those it is a stop in good order
+        lines = dict.fromkeys([decisive.event.line, *needed, *torn, *same, *xids])
         return tuple(lines)[:_MOST_EVIDENCE]
 
     def _follow_ons(self, evidence: Sequence[LogLine]) -> tuple[LogLine, ...]:

@@ -29,6 +29,7 @@ _MOST_WRAPPED = 24
 _COMMON = 256
 _FIRST_BLOCKS = 2
 _SAMPLED = 64
+_CLOCK_WITHIN = 200
 _FRAME = '  File "'
 _TRACEBACK = "Traceback (most recent call last)"
 
@@ -240,13 +241,18 @@ def _telling(text: str, pattern: Pattern) -> str:
     return text[begin : begin + _LONGEST_TEXT]
 
 
+def _last_written(line: bytes) -> str:
+    """The beginning of what a terminal shows of the line: behind the bars of progress that it overwrote."""
+    return line.rstrip(b"\r").rpartition(b"\r")[2][:_CLOCK_WITHIN].decode("utf-8", "replace")
+
+
 def _is_newest_first(shown: bytes, cleaned: bytes, envelopes: Sequence[Envelope]) -> bool:
     """True if the clocks of the lines run backwards, or tracebacks stand on their heads."""
     ups = downs = 0
     before: dict[str | None, float] = {}
-    lines = [line[:200].decode("utf-8", "replace") for line in cleaned.split(b"\n")]
+    lines = [_last_written(line) for line in cleaned.split(b"\n")]
     for raw, text in zip(shown.split(b"\n"), lines, strict=False):
-        moment = clock_of(raw[:200].decode("utf-8", "replace"))  # the collector's clock comes first
+        moment = clock_of(raw[:_CLOCK_WITHIN].decode("utf-8", "replace"))  # the collector's clock comes first
         moment = moment if moment is not None else clock_of(text)
         if moment is None:
             continue

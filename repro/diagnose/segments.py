@@ -38,6 +38,7 @@ class Segments:
         self._block = block
         self._texts: dict[int, str] = {}
         self._broken: dict[int, _Width | None] = {}
+        self._unnamed: dict[int, bool] = {}
         self._ends = list(accumulate(len(squeezed(piece)) for piece in self._raw))
         newlines = (1 if end == b"\n" else 0 for end in _ENDS.findall(cleaned))
         self._lines: Sequence[int] = [0, *accumulate(newlines)] if broken else range(len(self._raw))
@@ -92,10 +93,35 @@ class Segments:
         broken = self._width(index)
         if broken is not None:
             found.insert(0, self._unwrapped(index, broken))
-        if last > index and not any(_begins_anew(self.text(number)) for number in range(index + 1, last + 1)):
+        if last > index and not any(self._begins_anew(number) for number in range(index + 1, last + 1)):
             pieces = [self.text(number) for number in range(index, min(last + 2, index + _MOST_JOINED))]
             found += [Reading(first=index, text="".join(pieces)), Reading(first=index, text=_spaced(pieces))]
         return found
+
+    def _begins_anew(self, index: int) -> bool:
+        """True if the piece continues none: by its text, or by what a collector put before it and not before all."""
+        if _begins_anew(self.text(index)):
+            return True
+        return self._is_named(index) and self._some_unnamed(index // _NEAR)
+
+    def _some_unnamed(self, part: int) -> bool:
+        """True if lines near have nothing of a collector before them, so that they were wrapped after collection."""
+        if part not in self._unnamed:
+            near = range(max((part - 1) * _NEAR, 0), min((part + 2) * _NEAR, len(self._raw)))
+            unnamed = sum(self._begins_line(n) and bool(self._raw[n]) and not self._is_named(n) for n in near)
+            self._unnamed[part] = unnamed >= _FULL_LINES
+        return self._unnamed[part]
+
+    def _is_named(self, index: int) -> bool:
+        """True if a collector put something before the line that begins with the piece."""
+        number = self.line(index)
+        if not self._begins_line(index) or number >= len(self._block.lines):
+            return False
+        shown = printable(self._block.lines[number])
+        return not shown.startswith(self._raw[index]) or (not self._raw[index] and bool(shown.strip()))
+
+    def _begins_line(self, index: int) -> bool:
+        return index == 0 or self.line(index - 1) != self.line(index)
 
     def _width(self, index: int) -> "_Width | None":
         """How the lines near a piece are wrapped; None if they are not."""
@@ -113,7 +139,10 @@ class Segments:
         going_on = [
             (n, length)
             for n, length in zip(near, lengths, strict=True)
-            if length >= _NARROWEST and n + 1 < len(self._raw) and not _begins_anew(self.text(n + 1))
+            if length >= _NARROWEST
+            and n + 1 < len(self._raw)
+            and self._begins_line(n + 1)  # not a bar of progress that the next one overwrote
+            and not self._begins_anew(n + 1)
         ]
         common = Counter(length for _, length in going_on).most_common(1)
         if not common or common[0][1] < _FULL_LINES:
@@ -123,12 +152,13 @@ class Segments:
         return frozenset(n for n, length in going_on if length == width) if longer * _FEW_LONGER <= count else None
 
     def _lengths_shown(self, near: range) -> list[list[int]]:
-        """The lengths of the lines with what a collector put before them; and with colours, if whoever wrapped the
-        lines took those for text."""
+        """The lengths of the lines with what a collector put before them; and with colours and controls, if whoever
+        wrapped the lines took those for text, counted in bytes or in characters."""
         shown = self._block.lines
         lines = [shown[self.line(n)] if self.line(n) < len(shown) else b"" for n in near]
         ends = [line.rstrip(b"\r").rsplit(b"\r", 1)[-1] for line in lines]
-        return [[len(printable(line).decode("utf-8", "replace")) for line in ends], [len(line) for line in ends]]
+        plain = [len(printable(line).decode("utf-8", "replace")) for line in ends]
+        return [plain, [len(line) for line in ends], [len(line.decode("utf-8", "replace")) for line in ends]]
 
     def _unwrapped(self, index: int, broken: "_Width") -> "Reading":
         first = last = index

@@ -63,6 +63,13 @@ class Launch:
         """True if it was asked to stop."""
         return any(passage.marker.edge == "stop" for passage in self.passages)
 
+    def phase_shown(self, event: Event) -> bool:
+        """True if a marker before the event, or in other streams where its own has none, says which phase it was in."""
+        return any(
+            p.marker.edge != "stop" and (p.order < event.order or p.order[0] != event.order[0])
+            for p in self.beside(event)
+        )
+
     def stopped_in(self, event: Event) -> bool:
         """True if the stream that an event stands in was asked to stop."""
         return any(passage.marker.edge == "stop" for passage in self.beside(event))
@@ -239,7 +246,7 @@ def event_phase(event: Event, marked: Phase) -> Phase:
     """The phase of an event: the one it proves, the one its traceback proves, or the one that the markers say."""
     if event.pattern.phase is not None:
         return event.pattern.phase
-    proven = _proven(event)
+    proven = proven_by_traceback(event)
     if proven is not None and not (proven == "serving" and marked == "warmup"):
         return proven
     allowed = event.pattern.phases
@@ -249,7 +256,8 @@ def event_phase(event: Event, marked: Phase) -> Phase:
     return max(earlier, key=lambda phase: ORDER[phase]) if earlier else min(allowed, key=lambda phase: ORDER[phase])
 
 
-def _proven(event: Event) -> Phase | None:
+def proven_by_traceback(event: Event) -> Phase | None:
+    """The phase that the traceback around an event proves; None if it proves none."""
     if not event.near:
         return None
     lines = chain(event.near, event.place)

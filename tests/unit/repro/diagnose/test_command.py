@@ -109,3 +109,57 @@ def test_the_first_of_several_launches_decides_and_the_rest_is_said(tmp_path: Pa
     found = diagnose([Log(path=log)], exit_status=1)
     assert (found.kind, found.phase, found.evidence[0].line) == ("cuda_illegal_memory_access", "serving", 3)
     assert "3 launches" in found.next_step
+
+
+@pytest.mark.parametrize(
+    ("before", "confidence", "says"),
+    [
+        ("", "low", "the log does not show in which phase"),
+        (READY, "high", "GPU memory ran out while serving"),
+    ],
+    ids=["head cut off", "serving"],
+)
+def test_memory_that_ran_out_nobody_knows_when(
+    tmp_path: Path, capsys: Any, before: str, confidence: str, says: str
+) -> None:
+    log = tmp_path / "server.log"
+    stop = "[2026-01-01 00:00:09] SIGTERM received. signum=None frame=None. Draining requests and shutting down...\n"
+    log.write_text(f"{before}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n{stop}")
+    assert record(capsys, str(log), "--exit-status", "1").confidence == confidence
+    assert main(["diagnose", str(log), "--exit-status", "1"]) == 0
+    text = capsys.readouterr().out
+    assert says in text
+    assert ("set up" in text, "phase not shown" in text) == (False, not before)
+
+
+def test_a_clock_behind_bars_of_progress_shows_that_the_newest_line_is_first(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    bar = "Downloading shards:  50%|#####     |\r" * 8
+    lines = ["[2026-01-01 00:00:02 TP0] Load weight begin. avail mem=138.6 GB", "[2026-01-01 00:00:01] Init"]
+    lines += ["[2026-01-01 00:00:00] server_args=ServerArgs(model_path='/m')"]
+    log.write_text(ILLEGAL + "".join(f"{bar}{line}\n" for line in lines))
+    assert diagnose([Log(path=log)], exit_status=1).phase == "weights_load"
+
+
+def test_of_two_servers_in_one_log_the_one_that_was_not_stopped_in_good_order_was_killed(tmp_path: Path) -> None:
+    stop = "[2026-01-01 00:00:09] SIGTERM received. signum=None frame=None. Draining requests and shutting down...\n"
+    loading = "[2026-01-01 00:00:02 TP0] Load weight begin. avail mem=138.6 GB\n"
+    lines = [f"llm-1-1  | {READY}", f"llm-0-1  | {loading}", f"llm-1-1  | {stop}", f"llm-0-1  | {stop}"]
+    log = tmp_path / "server.log"
+    log.write_text("".join(lines))
+    found = diagnose([Log(path=log)], exit_status=-15)
+    assert (found.kind, found.phase, found.evidence[0].line) == ("external_kill", "weights_load", 4)
+
+
+def test_a_line_that_its_collector_named_goes_on_with_no_wrapped_one(tmp_path: Path) -> None:
+    other = "llm-1-1  | " + "x" * 69 + "\n" + "y" * 9 + "\n"
+    log = tmp_path / "server.log"
+    log.write_text(
+        "llm-0-1  | Usage: trtllm-serve serve [OPTIONS] MODEL\n"
+        + other * 3
+        + "llm-1-1  | "
+        + "x" * 69
+        + "\nllm-0-1  | Error: No such option: --max_batchsize Did you mean --max_batch_size?\n"
+    )
+    found = diagnose([Log(path=log)], exit_status=2)
+    assert (found.kind, found.evidence[0].line) == ("argparse_error", 9)
