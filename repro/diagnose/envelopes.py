@@ -21,6 +21,12 @@ _NAMED = (
     rb"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? " + _UNIT,
     rb"^%s %s" % (_STAMP, _UNIT),
 )
+_STAMPED = {
+    _NAMED[-2]: re.compile(rb"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? ", re.MULTILINE),
+    _NAMED[-1]: re.compile(rb"^%s " % _STAMP, re.MULTILINE),
+}
+"""Lines that whoever puts a host and a unit before lines has stamped. It names all of them: where some have no name,
+the words before a colon are the message's own."""
 _UNNAMED = (rb"^%s " % _STAMP, rb"^%s\t(?:stdout|stderr)?\t?" % _STAMP)
 _MESSAGE_FIELDS = ("log", "message", "MESSAGE", "msg", "textPayload", "line", "@message", "body")
 _NESTED_FIELDS = ("jsonPayload", "data", "fields", "attributes")
@@ -28,6 +34,7 @@ _NAME_FIELDS = ("pod", "pod_name", "container_name", "CONTAINER_NAME", "_SYSTEMD
 _NAMED_PARTS = ("kubernetes", "resource", "labels", "k8s")
 _SHARE = 0.5
 _SHARE_OF_PREFIXED = 0.2
+_SHARE_OF_STAMPED = 0.8
 _SAMPLE_LINES = 400
 _DEEPEST = 3
 
@@ -71,7 +78,9 @@ def _outermost(lines: bytes) -> Envelope | None:
     # A terminal that wraps leaves the prefix to the first part of each line.
     for tag in (*_NAMED, *_UNNAMED):
         prefix = re.compile(tag, re.MULTILINE)
-        if sum(1 for _ in prefix.finditer(lines)) >= max(_SHARE_OF_PREFIXED * len(whole), 2):
+        stamped = sum(1 for _ in _STAMPED[tag].finditer(lines)) if tag in _STAMPED else 0
+        least = max(_SHARE_OF_PREFIXED * len(whole), _SHARE_OF_STAMPED * stamped, 2)
+        if sum(1 for _ in prefix.finditer(lines)) >= least:
             return _of_prefix(prefix)
     return None
 

@@ -163,3 +163,11 @@ def test_a_line_that_its_collector_named_goes_on_with_no_wrapped_one(tmp_path: P
     )
     found = diagnose([Log(path=log)], exit_status=2)
     assert (found.kind, found.evidence[0].line) == ("argparse_error", 9)
+
+
+def test_words_before_a_colon_behind_a_stamp_are_no_unit(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    said = ["Downloading shards:  50%|#####", "[--enable-nccl-nvls]", "Downloading shards: 100%|#####", "[--port PORT]"]
+    said.append("launch_server.py: error: unrecognized arguments: --reasoning_parser kimi_k2")
+    log.write_text("".join(f"2026-05-04T00:00:0{n}.123456789Z {text}\n" for n, text in enumerate(said)))
+    assert diagnose([Log(path=log)], exit_status=2).kind == "argparse_error"
