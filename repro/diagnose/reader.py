@@ -83,7 +83,7 @@ class _LogReader:
         whole = block.own_bytes == len(block.data)
         hits = self._hits(squeezed(cleaned), every=whole)
         if hits:
-            segments = Segments(cleaned, block)
+            segments = Segments(cleaned, block, collected=bool(self._envelopes))
             own_lines = block.data.count(b"\n", 0, block.own_bytes)
             for first, group in _by_piece(hits, segments):
                 if whole or segments.line(first) < own_lines or not own_lines:

@@ -31,14 +31,16 @@ _LONGEST_CHARACTERS = 1 << 14
 class Segments:
     """The pieces of a cleaned block. A piece that is longer than 16 KiB is cut for reading, but not for counting."""
 
-    def __init__(self, cleaned: bytes, block: Block) -> None:
-        """``block`` holds the same lines as the log has them."""
+    def __init__(self, cleaned: bytes, block: Block, *, collected: bool = False) -> None:
+        """``block`` holds the same lines as the log has them; ``collected``: a collector put something before them."""
         broken = b"\r" in cleaned
         self._raw = _ENDS.split(cleaned) if broken else cleaned.split(b"\n")
         self._block = block
+        self._collected = collected
         self._texts: dict[int, str] = {}
         self._broken: dict[int, _Width | None] = {}
         self._unnamed: dict[int, bool] = {}
+        self._anew: dict[int, bool] = {}
         self._ends = list(accumulate(len(squeezed(piece)) for piece in self._raw))
         newlines = (1 if end == b"\n" else 0 for end in _ENDS.findall(cleaned))
         self._lines: Sequence[int] = [0, *accumulate(newlines)] if broken else range(len(self._raw))
@@ -100,9 +102,10 @@ class Segments:
 
     def _begins_anew(self, index: int) -> bool:
         """True if the piece continues none: by its text, or by what a collector put before it and not before all."""
-        if _begins_anew(self.text(index)):
-            return True
-        return self._is_named(index) and self._some_unnamed(index // _NEAR)
+        if index not in self._anew:
+            named = self._collected and self._is_named(index) and self._some_unnamed(index // _NEAR)
+            self._anew[index] = named or _begins_anew(self.text(index))
+        return self._anew[index]
 
     def _some_unnamed(self, part: int) -> bool:
         """True if lines near have nothing of a collector before them, so that they were wrapped after collection."""
