@@ -318,7 +318,7 @@ def replaced(old: str, new: str) -> Callable[[Path], None]:
         (lambda path: path.write_bytes(path.read_bytes()[:300]), "is cut off or not JSON (line "),
         (lambda path: path.write_bytes(b""), "is empty"),
         (lambda path: path.write_bytes(b"\xff" + path.read_bytes()), "is not UTF-8 (byte 0)"),
-        (replaced('"schema_version": 1', '"schema_version": 2'), "written by a newer graphrepro"),
+        (replaced('"schema_version": 2', '"schema_version": 3'), "written by a newer graphrepro"),
         (replaced('"outcome": "completed"', '"outcome": "splendid"'), "/outcome: 'splendid' is not one of"),
         (replaced('"wall_s":', '"wall_seconds":'), "wall_seconds"),
         (replaced('"attempt": 1', '"attempt": 7'), "belongs to another place"),
