@@ -209,6 +209,10 @@ def rescoring_check(rescoring: Rescoring | None, material: Material | None) -> C
     if missed:
         told = f"planted faults were not found: {', '.join(missed)}"
         return check_result("rescoring", "inconclusive", "self_test_missed", told, measurements=counts)
+    untold = [s for s in rescoring.scores if s.outputs and s.state == "unknown"]
+    if untold:
+        told = f"{len(untold)} attempts could not be judged: {untold[0].cell}: {untold[0].detail}"
+        return check_result("rescoring", "inconclusive", untold[0].reason, told, measurements=counts)
     if material.left_out:
         told = f"{material.left_out} outputs beyond the first {MAX_TEXTS} texts were not sent"
         return check_result("rescoring", "inconclusive", "too_many_outputs", told, measurements=counts)

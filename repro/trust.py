@@ -7,7 +7,7 @@ from repro.model import AttemptScore, CheckResult, Result
 
 CONTENT_CHECKS = frozenset({"lossless", "load", "coding"})
 """The checks that look at what was said."""
-_COMPARED = frozenset({"lossless", "load"})
+COMPARED = frozenset({"lossless", "load"})
 """Those of them that compare with the reference."""
 _AT_A_TIE = frozenset({"tie", "margin_unknown"})
 
@@ -19,7 +19,8 @@ class Trust:
     ``ended``: the last launch, which rescores, has a result. ``exact``: a sound score does not excuse a token that the
     reference decided against. ``not_rescored`` says why there are no scores; None if there are. ``missed`` names
     planted faults that were not found, ``outvoted`` is the vote that the reference lost, ``unstable``: the reference
-    differed from itself.
+    differed from itself. ``disbelieved``: the scoring launch agrees with no arm at all; ``reference_wrong``: what it
+    finds wrong in the reference's own outputs, with which the other arms were compared.
     """
 
     ended: bool
@@ -29,6 +30,8 @@ class Trust:
     missed: tuple[str, ...]
     outvoted: str | None
     unstable: bool
+    disbelieved: str | None = None
+    reference_wrong: str | None = None
 
     def doubt(self, *, compared: bool, wrong: bool) -> tuple[str, str] | None:
         """Why neither a pass nor a corrupt output of this run can be believed: a reason code, and its words. Doubts
@@ -36,6 +39,8 @@ class Trust:
         finds ``wrong``."""
         if self.missed:
             return "oracle_not_trusted", f"planted faults were not found: {', '.join(self.missed)}"
+        if compared and self.disbelieved is not None:
+            return "reference_not_trusted", self.disbelieved
         if compared and self.outvoted is not None:
             return "reference_outvoted", self.outvoted
         if compared and wrong and self.unstable:
@@ -48,7 +53,7 @@ class Trust:
 
     def explains(self, check: CheckResult, score: AttemptScore | None) -> bool:
         """Whether a sound score shows that a check which compares first differences saw nothing but rounding."""
-        if score is None or score.state != "sound" or check.check not in _COMPARED or _ends_elsewhere(check):
+        if score is None or score.state != "sound" or check.check not in COMPARED or _ends_elsewhere(check):
             return False
         if check.state == "inconclusive":
             return check.reason in _AT_A_TIE
@@ -65,7 +70,7 @@ def trust_in(results: Sequence[Result], caught: Iterable[bool | None]) -> Trust:
     if rescoring is None:
         why = "the last launch, which rescores, did not" if last else "no launch of this run rescores"
         scores: dict[tuple[str, int], AttemptScore] = {}
-        outvoted = None
+        outvoted = disbelieved = reference_wrong = None
         exact = True
     else:
         why = rescoring.reason or ""
@@ -74,6 +79,10 @@ def trust_in(results: Sequence[Result], caught: Iterable[bool | None]) -> Trust:
         references = {result.cell for result in last}
         outvoted = next((vote.statement for vote in rescoring.votes if vote.odd in references), None)
         exact = rescoring.calibration is None or rescoring.calibration.exact
+        disbelieved = next((s.detail for s in rescoring.scores if s.reason == "reference_not_trusted"), None)
+        first = {(result.cell, result.attempt) for result in results if result.role == "reference"}
+        wrong = [s for key, s in scores.items() if key in first and s.state == "wrong"]
+        reference_wrong = wrong[0].detail if wrong else None
     return Trust(
         ended=bool(last),
         exact=exact,
@@ -81,6 +90,8 @@ def trust_in(results: Sequence[Result], caught: Iterable[bool | None]) -> Trust:
         not_rescored=why or None,
         missed=tuple(dict.fromkeys(missed)),
         outvoted=outvoted,
+        disbelieved=disbelieved,
+        reference_wrong=reference_wrong,
         unstable=any(_state(result, "lossless") == "fail" for result in completed),
     )
 

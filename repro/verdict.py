@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from repro.intervals import wilson
 from repro.model import AttemptScore, CheckName, CheckResult, Outcome, Result, Verdict, VerdictName
-from repro.trust import CONTENT_CHECKS, Trust, trust_in
+from repro.trust import COMPARED, CONTENT_CHECKS, Trust, trust_in
 
 Judged: TypeAlias = tuple[VerdictName, tuple[str, ...], str]
 """A verdict, its reason codes, and what it says."""
@@ -173,6 +173,8 @@ def _judge_checks(result: Result, trust: Trust) -> Judged:
         said.append(f"first differences are explained by rescoring: {score.detail}")
     if unlooked is not None:
         said.append(f"the coding tasks: {unlooked.detail}")
+    if score is None and not any(c.check in COMPARED and c.state != "not_applicable" for c in result.checks):
+        said.append("only the coding tasks looked at the content: no output was compared with a reference")
     return "pass", (), "; ".join([*said, *lost])
 
 
@@ -181,6 +183,8 @@ def _wrong(wrong: Sequence[CheckResult], score: AttemptScore | None, trust: Trus
     compared = by_score is not None or any(check.check != "coding" for check in wrong)
     words = [*([_details(wrong)] if wrong else []), *([f"rescoring: {by_score.detail}"] if by_score else [])]
     doubt = trust.doubt(compared=compared, wrong=True)
+    if doubt is None and trust.reference_wrong is not None and by_score is None and compared:
+        doubt = "reference_wrong", f"the reference's own outputs are wrong: {trust.reference_wrong}"
     if doubt is not None:
         return "inconclusive", (doubt[0],), "; ".join([doubt[1], words[0]])
     codes = [*_codes(wrong), *([by_score.reason or "rescoring"] if by_score else [])]

@@ -10,6 +10,8 @@ from repro.model import CheckEvidence, CheckPlan, CheckResult, Measurement
 
 FLOOR = 1.01
 """At or below this many tokens a step nothing that was drafted is being accepted."""
+FEWEST_STEPS = 10
+"""An answer's last step brings what is left of it: with fewer steps than this the floor may be the answer's end."""
 
 
 def judge_acceptance(plan: CheckPlan, evidence: CheckEvidence | None, *, width: int | None = None) -> CheckResult:
@@ -40,6 +42,9 @@ def judge_acceptance(plan: CheckPlan, evidence: CheckEvidence | None, *, width: 
     if width is not None and value > width:
         told += f", more than the {width} rows of a step can bring"
         return check_result("acceptance", "inconclusive", "acceptance_impossible", told, measurements=measurements)
+    if value <= FLOOR and steps < FEWEST_STEPS:
+        told += ", too few to tell whether drafts are accepted"
+        return check_result("acceptance", "inconclusive", "too_few_steps", told, measurements=measurements)
     state, reason = ("fail", "acceptance_at_floor") if value <= FLOOR else ("pass", None)
     return check_result(
         "acceptance",

@@ -36,6 +36,8 @@ def reference_from(evidence: CheckEvidence | None) -> Reference | None:
     reference = {}
     for request in plain_requests(evidence):
         if request.error is not None or not request.output_ids:
+            if request.prompt in reference:  # the pass for the margins, which this engine refused
+                continue
             return None
         again = margins.get(request.prompt)
         known = again.margins if again is not None and again.output_ids == request.output_ids else None

@@ -482,3 +482,27 @@ def test_the_order_of_attempts_does_not_matter_and_more_are_never_milder(names: 
 def test_the_reasons_of_a_cell_are_each_said_once() -> None:
     twice = [replace(one, reasons=("crashed", "oom_gpu_init")) for one in verdicts("fail", "fail")]
     assert cell_verdict("c", twice).reasons == ("crashed", "oom_gpu_init")
+
+
+def test_a_scorer_that_agrees_with_no_arm_is_believed_in_nothing() -> None:
+    last = scored("unknown")
+    assert last.rescoring is not None
+    (score,) = last.rescoring.scores
+    doubted = replace(score, reason="reference_not_trusted", detail="no arm at all agrees with the reference")
+    last = replace(last, rescoring=replace(last.rescoring, scores=(doubted,)))
+    for one in (WELL, result(WRONG)):
+        found = judged(one, last)
+        assert (found.verdict, found.reasons) == ("inconclusive", ("reference_not_trusted",))
+
+
+def test_an_arm_is_not_corrupt_for_differing_from_a_reference_that_is_wrong_itself() -> None:
+    reference = result(role="reference", cell=LAST)
+    last = scored("sound", exact=True)
+    assert last.rescoring is not None
+    (sound,) = last.rescoring.scores
+    wrong = replace(sound, cell=LAST, state="wrong", reason="content_wrong", detail="48 of 588 tokens")
+    last = replace(last, attempt=2, rescoring=replace(last.rescoring, scores=(sound, wrong)))
+    of_reference, of_arm, _ = run_verdicts([reference, result(WRONG), last])
+    assert (of_reference.verdict, of_reference.reasons) == ("corrupt", ("content_wrong",))
+    assert (of_arm.verdict, of_arm.reasons) == ("inconclusive", ("reference_wrong",))
+    assert "48 of 588 tokens" in of_arm.statement
