@@ -19,7 +19,7 @@ from repro import baselines
 FIXTURES = Path(__file__).parents[1] / "unit" / "report" / "conftest.py"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def runs() -> ModuleType:
     """The run directories of the report's unit tests."""
     spec = importlib.util.spec_from_file_location("report_fixtures", FIXTURES)
@@ -30,7 +30,7 @@ def runs() -> ModuleType:
     return module
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Chromium: that of the system, or Playwright's own."""
     must = os.environ.get("GRAPHREPRO_BROWSER") == "1"
@@ -60,12 +60,12 @@ def _page(directory: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def all_states_page(runs: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _page(runs.every_state(tmp_path_factory.mktemp("states") / "results"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def hostile_page(runs: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _page(runs.hostile_run(tmp_path_factory.mktemp("hostile") / "results"))
 
