@@ -14,12 +14,12 @@ from pathlib import Path
 from report import console, html, imports, junit, markdown, promote, shelf
 from report.compare import Declared
 from report.document import Document, assemble
-from report.escape import one_line
 from report.fieldmap import read_map, shipped_names
 from report.load import Loaded, load
 from repro import baselines, codec
 from repro.environment import subject_fields
 from repro.errors import GraphreproError, NothingToRunError, RecordError, SpecError, UnavailableError
+from repro.escape import one_line
 from repro.model import Baseline, Problem
 from repro.store import write_atomic
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from report.changes import overall
-from report.escape import one_line
 from report.load import LoadedCell, LoadedRun
 from report.numbers import BETTER, cell_numbers
 from report.sides import Side, Sided, Standing, compared_number, failure_share, failures_of, settle, with_doubts
 from repro.environment import Comparability, common_facts, compare_keys, declared_facts, key_facts, upgraded_fields
+from repro.escape import one_line
 from repro.model import Baseline, ComparedNumber, Comparison, Expectation, Fact
 
 RUN_PREFIX = "run-"

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from report.document import Document
-from report.escape import one_line
 from report.gains import changed_words
 from report.grid import Place, places
 from report.load import LoadedRun
 from report.words import NOT_A_GPU, PLANTED, at_label, figure, interval_label, number_label, percent, sign, spoken
+from repro.escape import one_line
 from repro.model import Baseline, ComparedNumber, Comparison, Findings, Problem
 
 _WIDE = 60

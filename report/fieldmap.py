@@ -7,8 +7,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from report.escape import one_line
 from repro.errors import SpecError
+from repro.escape import one_line
 from repro.model import Scalar
 
 COORDINATES = ("target", "budget", "topk", "shape", "graph", "nvls")

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from report.causes import Severity, unlocated
-from report.escape import one_line
 from report.load import LoadedCell, LoadedRun
 from report.rules.acceptance import acceptance_by_budget
 from report.rules.best import best_configuration
@@ -22,6 +20,8 @@ from report.rules.untested import not_tested, undecided_cells
 from report.sightings import FAILURES, Sighting, cut, evidence_of, groups_of, link, seen_in, sightings
 from report.statements import PLANTED_PREFIX, Shown, next_command, statement
 from repro.canonical import sha256_of
+from repro.causes import Severity, unlocated
+from repro.escape import one_line
 from repro.intervals import wilson
 from repro.model import BestConfiguration, Comparison, Finding, Signature
 

@@ -17,7 +17,6 @@ from report.charts.phases import time_line
 from report.compare import cell_facts
 from report.console import because, certainty, run_summary, two_sides
 from report.document import Document
-from report.escape import one_line, visible
 from report.grid import grid, places
 from report.load import LoadedCell, LoadedRun
 from report.numbers import cell_numbers, shown_checks, shown_numbers, why_withheld
@@ -38,6 +37,7 @@ from report.words import (
 )
 from repro.baselines import archived_file
 from repro.environment import KEY_FIELDS
+from repro.escape import one_line, visible
 from repro.model import Fact, Result
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
-from report.escape import one_line
 from report.fieldmap import COORDINATES, Entry, FieldMap, recognised, shipped_names
 from repro.environment import KEY_FIELDS
 from repro.errors import RecordError
+from repro.escape import one_line
 from repro.intervals import mean_interval
 from repro.jsontext import REMEDY, parse
 from repro.model import Baseline, BaselineNumber, BaselineSource, Fact, Scalar

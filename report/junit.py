@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 
 from report.console import run_summary
 from report.document import Document
-from report.escape import one_line
 from report.load import LoadedAttempt, LoadedCell, LoadedRun
 from report.words import NOT_A_GPU, PLANTED
+from repro.escape import one_line
 
 
 def render(document: Document) -> bytes:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from report.escape import one_line
 from repro import codec, oracle_lines
 from repro.canonical import sha256_of
 from repro.errors import RecordError
+from repro.escape import one_line
 from repro.migrations import MIGRATIONS
 from repro.model import AttemptScore, Coordinates, Plan, PlanStep, Problem, ReportedRun, Result, Run, Skip, Verdict
 from repro.store import RunDirectory, scan

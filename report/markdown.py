@@ -6,7 +6,6 @@ from tabulate import tabulate
 
 from report.console import because, certainty, planted_mark, run_summary, two_sides
 from report.document import Document
-from report.escape import markdown, markdown_block, markdown_code
 from report.grid import Place, grid
 from report.load import LoadedAttempt, LoadedCell, LoadedRun
 from report.numbers import shown_checks, shown_numbers
@@ -24,6 +23,7 @@ from report.words import (
     sign,
     spoken,
 )
+from repro.escape import markdown, markdown_block, markdown_code
 from repro.model import AttemptScore, Baseline, Comparison, Diagnosis, Finding
 
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from report.compare import cell_facts
-from report.escape import one_line
 from report.load import LoadedCell, LoadedRun
 from report.numbers import BETTER, CellNumber, cell_numbers
 from report.sides import failures_of
 from repro import codec
 from repro.canonical import sha256_of
 from repro.errors import NothingToRunError, SpecError
+from repro.escape import one_line
 from repro.intervals import mean_interval
 from repro.model import Baseline, BaselineNumber, BaselineSource
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from report.causes import Cause, causes
-from report.escape import one_line
 from report.load import LoadedAttempt, LoadedCell, LoadedRun
+from repro.causes import Cause, causes
+from repro.escape import one_line
 from repro.model import EvidenceLink, Result
 
 FAILURES = frozenset({"corrupt", "failure"})
@@ -49,7 +49,7 @@ def sightings(runs: Sequence[LoadedRun]) -> list[Sighting]:
         for run in runs
         for cell in run.cells
         for attempt in cell.attempts
-        for cause in causes(attempt)
+        for cause in causes(attempt.result, attempt.verdict)
     ]
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from report.changes import launches
-from report.escape import one_line
 from report.load import LoadedAttempt, LoadedCell
 from report.words import interval_label, percent, spoken
+from repro.escape import one_line
 from repro.intervals import upper_bound, wilson
 from repro.model import Outcome, Signature
 

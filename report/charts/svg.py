@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 from markupsafe import Markup
 
-from report.escape import one_line
+from repro.escape import one_line
 
 
 def picture(width: int, height: int, label: str) -> ET.Element:

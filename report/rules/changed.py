@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from report.causes import Severity
 from report.load import LoadedRun
 from report.rules.draft import Draft
 from report.rules.settings import selected
 from report.words import at_label, figure, number_label, percent
+from repro.causes import Severity
 from repro.model import ComparedNumber, Comparison
 
 _MOST = 4

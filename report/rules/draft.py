@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from report.causes import Severity
 from report.load import LoadedAttempt, LoadedCell, LoadedRun
+from repro.causes import Severity
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

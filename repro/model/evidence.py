@@ -1,4 +1,4 @@
-"""What the attempt program leaves beside the engine.."""
+"""What the attempt program leaves beside the engine."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

@@ -1,4 +1,4 @@
-"""The host around a run.."""
+"""The host around a run."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What it means: verdicts, baselines, comparisons, findings.."""
+"""What it means: verdicts, baselines, comparisons, findings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is to be run: cells, plans, steps, runs.."""
+"""What is to be run: cells, plans, steps, runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

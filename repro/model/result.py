@@ -1,4 +1,4 @@
-"""What happened: environments, diagnoses, scores, results.."""
+"""What happened: environments, diagnoses, scores, results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The words that records share.."""
+"""The words that records share."""
 
 from typing import Literal, TypeAlias
 

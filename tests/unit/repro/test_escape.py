@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.escape import markdown, markdown_block, markdown_code, one_line, visible
+from repro.escape import markdown, markdown_block, markdown_code, one_line, visible
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 ACTING = "\x1b[]()m0;\x07\\`|<>&*_@#:/w.\r\n é\x9b"

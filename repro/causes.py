@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from report.load import LoadedAttempt
-from repro.model import Signature
+from repro.model import Result, Signature, Verdict
 
 Severity: TypeAlias = Literal["high", "medium", "low", "info"]
 
@@ -19,12 +18,11 @@ class Cause:
     severity: Severity
 
 
-def causes(attempt: LoadedAttempt) -> tuple[Cause, ...]:
+def causes(result: Result, verdict: Verdict) -> tuple[Cause, ...]:
     """What is to be told of one launch; empty when it passed and proved what it ran."""
-    result, verdict = attempt.result, attempt.verdict
     found: list[Cause] = []
     if verdict.verdict in {"fail", "corrupt"}:
-        found.append(_failure(attempt))
+        found.append(_failure(result, verdict))
     contradicted = sorted(proof.fact for proof in result.proof if proof.state == "contradicted")
     found += [_plain("proof", f"{fact}_contradicted", "medium") for fact in contradicted]
     if result.expectation.topk_requested != result.expectation.topk_effective:
@@ -40,11 +38,11 @@ def causes(attempt: LoadedAttempt) -> tuple[Cause, ...]:
     return tuple(found)
 
 
-def _failure(attempt: LoadedAttempt) -> Cause:
-    result, reasons = attempt.result, attempt.verdict.reasons
+def _failure(result: Result, verdict: Verdict) -> Cause:
+    reasons = verdict.reasons
     diagnosis = result.diagnosis
     located = diagnosis is not None and diagnosis.kind not in {"ok", "unknown"}
-    if attempt.verdict.verdict == "corrupt":
+    if verdict.verdict == "corrupt":
         signature = diagnosis.signature if diagnosis is not None and located else unlocated("corrupt_output", "serving")
         return Cause(family="corrupt", kind="corrupt_output", signature=signature, severity="high")
     if diagnosis is not None and located:
@@ -61,3 +59,9 @@ def _plain(family: str, kind: str, severity: Severity) -> Cause:
 
 def unlocated(kind: str, phase: Literal["serving", "none"] = "none") -> Signature:
     return Signature(kind=kind, phase=phase, subsystem=None)
+
+
+def same_failure(one: Signature, other: Signature) -> bool:
+    """Whether two signatures say the same failure: an unlocated subsystem matches any."""
+    subsystems = {one.subsystem, other.subsystem} - {None}
+    return one.kind == other.kind and one.phase == other.phase and len(subsystems) <= 1
