@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from report.load import LoadedCell, LoadedRun
+from report.load import LoadedAttempt, LoadedCell, LoadedRun
 from report.rules.acceptance import acceptance_by_budget
 from report.rules.best import best_configuration
 from report.rules.changed import changes
@@ -154,8 +154,9 @@ def _finding(group: Sequence[Sighting], runs: Sequence[LoadedRun]) -> Ranked:
         bundle=None,
         next=next_command(shown),
     )
+    packed = replace(finding, bundle=_bundle(finding, shown.attempts)) if failure else finding
     n = sum(max(cell.summary.n, seen[name]) for name, cell in cells.items())
-    return _rank(finding, first.cause.family, len(group), n), finding
+    return _rank(packed, first.cause.family, len(group), n), packed
 
 
 def _from_draft(draft: Draft) -> Ranked:
@@ -188,7 +189,14 @@ def _from_draft(draft: Draft) -> Ranked:
         bundle=None,
         next=draft.next,
     )
-    return _rank(finding, draft.family, draft.k, draft.n), finding
+    packed = replace(finding, bundle=_bundle(finding, draft.attempts)) if draft.family == "region" else finding
+    return _rank(packed, draft.family, draft.k, draft.n), packed
+
+
+def _bundle(finding: Finding, attempts: Sequence[LoadedAttempt]) -> str | None:
+    """The command that packs a failure; None where no failed launch left evidence, as in an account of others' runs."""
+    kept = any(attempt.result.evidence for attempt in attempts)
+    return f"python -m repro pack {finding.id}" if kept else None
 
 
 def _lines(said: Iterable[str]) -> tuple[str, ...]:

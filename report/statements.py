@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from report.changes import launches
 from report.load import LoadedAttempt, LoadedCell
+from report.rules.settings import selected, selection
 from report.words import interval_label, percent, spoken
 from repro.escape import one_line
 from repro.intervals import upper_bound, wilson
@@ -45,17 +46,18 @@ def statement(shown: Shown) -> str:
 def next_command(shown: Shown) -> str:
     """One command line to type next."""
     run = f"python -m matrix run --spec {shown.target}"
-    cell = max(shown.seen, key=lambda seen: (seen[1], seen[0].summary.n))[0].id
-    again = f"{run} --select {cell} --launches 10"
+    most = max(shown.seen, key=lambda seen: (seen[1], seen[0].summary.n))[0]
+    cell, only = most.id, selected([selection(most)])
+    again = f"{run} {only} --launches 10"
     if shown.family == "unnoticed":
         fault = next(a.result.planted.fault for a in shown.attempts if a.result.planted is not None)
-        return f"{run} --select {cell} --inject {cell}={one_line(fault)}"
+        return f"{run} {only} --inject {cell}={one_line(fault)}"
     if shown.planted:
         return run
     fixed = {
         "unfinished": run,
         "healthy": f"{run} --launches 10",
-        "topk": f"python -m matrix plan --spec {shown.target} --select {cell}",
+        "topk": f"python -m matrix plan --spec {shown.target} {only}",
         "void": f"python -m matrix preflight --spec {shown.target}",
     }
     log = _server_log(shown) if shown.family in {"proof", "refused"} else None

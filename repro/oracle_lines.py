@@ -43,10 +43,13 @@ def _self_tests(rescoring: Rescoring | None, results: Sequence[Result], verdicts
 
 def _calibration(known: Calibration) -> list[str]:
     tokens, above = sum(arm.tokens for arm in known.arms), sum(arm.above for arm in known.arms)
-    arms = ", ".join(f"{arm.cell} {arm.above} of {arm.tokens}" for arm in known.arms) or "none"
+    arms = ", ".join(f"{arm.cell} {arm.above} of {arm.tokens}" for arm in known.arms)
     rule = "one such token is wrong" if known.exact else f"tested at {known.alpha:g} an attempt"
     counted = f"{known.dtype}, a token is counted from {known.delta:g} nats below the reference's choice"
     healthy = f"healthy arms {above} of {tokens} tokens ({arms})"
+    if not tokens:
+        healthy = "no healthy arm has a scored token"
+        rule = f"none is needed: {rule}" if known.exact else "so that no attempt can be tested against one"
     return [f"calibration: {counted}; {healthy}; {rule}", f"detection limit: {known.statement}"]
 
 

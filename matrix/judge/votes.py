@@ -173,6 +173,8 @@ class _Poll:
         aside = f"; no vote, because the text is degenerate: {', '.join(broken)}" if broken else ""
         together = self._largest([cell for cell in group if cell not in broken])
         apart = [cell for cell in group if cell not in together and cell not in broken]
+        if len(group) - len(broken) < 2:
+            return f"{len(together) or 'no'} arm{'' if together else 's'} of {len(group)} left to agree{aside}"
         if not apart:
             return f"all {len(together)} arms agree{aside}"
         return f"{len(together)} of {len(group)} arms agree, not with them: {', '.join(apart)}{aside}"

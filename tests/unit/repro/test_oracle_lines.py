@@ -51,3 +51,13 @@ def test_without_scores_the_power_lost_is_said() -> None:
     assert "(input log-probabilities were refused): of each output only" in lost
     assert "gave no scores" in shown(replace(refused, rescoring=None))[1]
     assert shown(replace(RECORD, role="cell")) == ()
+
+
+def test_without_a_healthy_arm_no_count_of_none_is_told() -> None:
+    known = KNOWN.calibration
+    assert known is not None
+    for exact, said in ((True, "none is needed: one such token is wrong"), (False, "no attempt can be tested")):
+        text = shown(last(calibration=replace(known, arms=(), exact=exact)))[1]
+        assert "0 of 0" not in text
+        assert "no healthy arm has a scored token" in text
+        assert said in text

@@ -96,6 +96,9 @@ def test_degenerate_arms_have_no_vote() -> None:
     (everyone,) = votes(arm(AR), arm(EAGER, OTHER, degenerate=True), arm(GRAPH, OTHER, degenerate=True))
     assert everyone.odd is None
     assert f"the text is degenerate: {EAGER}, {GRAPH}" in everyone.statement
+    assert everyone.statement.startswith("1 arm of 3 left to agree; no vote")
+    (nobody,) = votes(*(arm(cell, degenerate=True) for cell in (AR, EAGER, GRAPH)))
+    assert nobody.statement.startswith("no arms of 3 left to agree; no vote")
     (broken,) = votes(arm(AR, OTHER, degenerate=True), arm(EAGER), arm(GRAPH))
     assert broken.odd == AR
 
