@@ -10,8 +10,8 @@ from repro.model.words import Outcome, Scalar
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BundledFile:
-    """``path`` within the bundle, with ``/`` between its parts. ``cut`` says in words what was left out of the file, None
-    for a whole one."""
+    """``path`` within the bundle, with ``/`` between its parts. ``cut`` says in words what was left out of the file,
+    None for a whole one."""
 
     path: str
     size_bytes: int
@@ -60,8 +60,8 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """`manifest.json` of a bundle. ``digest`` is over the paths and hashes of all files but the manifest and `ISSUE.md`,
-    which quotes it."""
+    """`manifest.json` of a bundle. ``digest`` is over the paths and hashes of all files but the manifest and
+    `ISSUE.md`, which quotes it."""
 
     tool_version: str
     subject: Subject

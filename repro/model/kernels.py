@@ -38,8 +38,8 @@ class KernelSubject:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelCell:
     """One case. ``architecture`` is the one that it speaks about (`sm_103`): whose tiles were interpreted, for which
-    code was compiled, or that of the GPU; None where it depends on none. ``budget`` is that of the tree, whose verify has budget + 1
-    rows; None where a row holds for all of ``budgets``. ``shape`` such as `gqa-64-8-128`."""
+    code was compiled, or that of the GPU; None where it depends on none. ``budget`` is that of the tree, whose verify
+    has budget + 1 rows; None where a row holds for all of ``budgets``. ``shape`` such as `gqa-64-8-128`."""
 
     id: str
     architecture: str | None
@@ -69,7 +69,7 @@ class KernelFault:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledVariant:
-    """What the compiler made. ``grid`` maps a budget to the number of programs over query rows; None is unknown."""
+    """What the compiler made. ``query_tiles``: pairs of budget and number of programs over its query rows."""
 
     ptx_target: str
     registers: int
@@ -98,8 +98,8 @@ class BufferNeed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelResult:
-    """One line of `rows.jsonl`: one case of one arm. ``planted`` names a fault that was put in on purpose, which must be
-    caught; ``reason`` is a code, ``detail`` says it in words."""
+    """One line of `rows.jsonl`: one case of one arm. ``planted`` names a fault that was put in on purpose, which must
+    be caught; ``reason`` is a code, ``detail`` says it in words."""
 
     check: KernelCheck
     evidence_class: EvidenceClass
