@@ -6,6 +6,7 @@ import gc
 import io
 import json
 import os
+import shlex
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -51,6 +52,7 @@ def main(arguments: list[str]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 is no reason to fail
     try:
         options = _parser().parse_args(arguments)
+        options.rest = [word for word in arguments[1:] if word != "--json"]
         return cast("Command", options.command)(options)
     except GraphreproError as problem:
         _tell(f"matrix: {_on_one_line(str(problem))}")
@@ -76,11 +78,8 @@ def list_command(options: argparse.Namespace) -> int:
 
     rows = [[cell.id, cell.state, cell.reason or ""] for cell in cells.cells]
     _print(tabulate(rows, headers=["cell", "state", "reason"], maxcolwidths=[None, None, 70], disable_numparse=True))
-    tier = "" if options.tier is None else f" --tier {options.tier}"
-    others = f" (other tiers: --tier {'|'.join(spec.tiers)})" if spec.tiers and not tier else ""
-    _tell(
-        f"{len(cells.cells)} cells of {cells.target}{others}; next: python -m matrix plan --spec {options.spec}{tier}"
-    )
+    others = f" (other tiers: --tier {'|'.join(spec.tiers)})" if spec.tiers and options.tier is None else ""
+    _tell(f"{len(cells.cells)} cells of {cells.target}{others}; next: {_same(options, 'matrix plan')}")
     return 0
 
 
@@ -106,7 +105,7 @@ def plan_command(options: argparse.Namespace) -> int:
     forecast = plan.forecast
     _tell(
         f"{forecast.launches} launches, about {forecast.hours:.2f} h ({forecast.hours_worst:.1f} h if all runs into "
-        f"its limits); argv and environment of each step: --json; next: python -m matrix run --spec {options.spec}"
+        f"its limits); argv and environment of each step: --json; next: {_same(options, 'matrix run')}"
     )
     return 0
 
@@ -160,7 +159,8 @@ def run_command(options: argparse.Namespace) -> int:
         _print(_on_one_line(line))
     if job.planted:
         _tell("PLANTED FAULTS: this run tests graphrepro, it is no evidence about an engine")
-    _tell(f"results: {finished.directory.path}; next: python -m report build --results {options.results}")
+    report = shlex.join(["python", "-m", "report", "build", "--results", str(options.results)])
+    _tell(f"results: {finished.directory.path}; next: {_on_one_line(report)}")
     return summary.exit_code(cells)
 
 
@@ -216,6 +216,11 @@ def _plan_options(options: argparse.Namespace, spec: Spec) -> PlanOptions:
 def _engines(options: argparse.Namespace) -> EngineChoice:
     overlay = load_overlay(str(options.engine_overlay)) if options.engine_overlay else None
     return EngineChoice(overlay=overlay, model=options.model, draft_model=options.draft_model)
+
+
+def _same(options: argparse.Namespace, program: str) -> str:
+    """The next command, with what this one was given: each takes the options of the one before it."""
+    return _on_one_line(shlex.join(["python", "-m", *program.split(), *options.rest]))
 
 
 def _free_port() -> int:

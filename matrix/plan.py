@@ -145,6 +145,7 @@ def _choose(
     selected = matcher(options.select or ("*",))
     dropped = matcher(options.skip)
     wanted = _wanted(spec, entries, options)
+    _demand_all_match(spec, entries, options)
     chosen: dict[str, SpecCell] = {}
     skips: dict[str, Skip] = {}
     for entry in entries:
@@ -172,6 +173,19 @@ def _choose(
                 del skips[cell]
                 chosen[cell] = entry
     return [entry for entry in entries if entry.cell.id in chosen], list(skips.values())
+
+
+def _demand_all_match(spec: Spec, entries: Sequence[SpecCell], options: PlanOptions) -> None:
+    """Raises SpecError for a glob that matches no cell beside globs that do: it is a typing error. Where none of those
+    of `--select` matches, nothing is left to run, and the plan says that."""
+    ids = [entry.cell.id for entry in entries]
+    for option, patterns in (("--select", options.select), ("--skip", options.skip)):
+        idle = [pattern for pattern in patterns if not any(map(matcher((pattern,)), ids))]
+        if idle and (option == "--skip" or len(idle) < len(patterns)):
+            raise SpecError(
+                f"{option} {idle[0]!r} matches no cell of {spec.target}; `python -m matrix list` with the same --spec "
+                "shows the ids"
+            )
 
 
 def _wanted(spec: Spec, entries: Sequence[SpecCell], options: PlanOptions) -> Mapping[str | None, str]:

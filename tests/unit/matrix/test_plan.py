@@ -203,6 +203,12 @@ def test_a_selection_of_unsupported_cells_leaves_nothing() -> None:
         planned("cpu", select=("*graph*",))
 
 
+@pytest.mark.parametrize("option", [{"select": ("*b16*", "*b61*")}, {"select": ("*b16*",), "skip": ("*b61*",)}])
+def test_a_glob_that_matches_nothing_beside_others_is_refused(option: dict[str, tuple[str, ...]]) -> None:
+    with pytest.raises(SpecError, match=r"'\*b61\*' matches no cell of sim"):
+        planned("sim", **option)
+
+
 def test_tier_selects() -> None:
     assert cells(planned("sim", tier="small")) == cells(planned("sim"))
     with pytest.raises(NothingToRunError):
