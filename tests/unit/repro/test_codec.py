@@ -100,6 +100,10 @@ BAD = {
     "width-without-speculation": ("plan", "/steps/0/expectation/width: "),
     "negative-size": ("result", "/evidence/0/size_bytes: -1 is less than the minimum of 0"),
     "failed-check-without-reason": ("result", "/checks/1/reason: "),
+    "failed-case-without-reason": ("kernel-result", "/reason: "),
+    "architecture-as-capability": ("kernel-result", "/cell/architecture: '10.3' does not match"),
+    "release-with-image-digest": ("kernel-result", "/subject/digest: "),
+    "broken-arm-without-reason": ("kernel-run", "/arms/1/reason: "),
     "deep-in-nullable": ("result", "/diagnosis/evidence/0/line: 0 is less than the minimum of 1"),
 }
 
