@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from repro.model.result import Signature
-from repro.model.words import Outcome, Scalar
+from repro.model.words import CheckName, Outcome, Scalar
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,6 +97,34 @@ class BundleExpectation:
     k: int
     n: int
     statement: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OracleAnswer:
+    """One prompt and what both arms answered, in token ids. ``first_difference`` is an index into them, None where none
+    differs; ``margin`` (nats) is the reference's own top-2 gap there."""
+
+    prompt: str
+    check: CheckName
+    concurrency: int
+    text: str | None
+    input_ids: tuple[int, ...] | None
+    expected_ids: tuple[int, ...]
+    got_ids: tuple[int, ...]
+    first_difference: int | None
+    margin: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BundleOracle:
+    """`oracle.json`: what the reference answered, and what the failing attempt did. Without a reference (both its
+    fields None) ``expected_ids`` are empty."""
+
+    reference_cell: str | None
+    reference_attempt: int | None
+    cell: str
+    attempt: int
+    answers: tuple[OracleAnswer, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
