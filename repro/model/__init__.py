@@ -12,10 +12,10 @@ Rules that hold for all of them:
 from collections.abc import Mapping
 
 from repro.model.bundle import (
+    BundledFile,
     BundleExpectation,
     BundleOracle,
     BundleVerification,
-    BundledFile,
     Ledger,
     LedgerCheck,
     LedgerEntry,
