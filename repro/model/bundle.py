@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from repro.model.result import Signature
+from repro.model.result import Fact, Signature
 from repro.model.words import CheckName, Outcome, Scalar
 
 
@@ -168,41 +168,96 @@ class BundleVerification:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LedgerCheck:
-    """One question asked again: a replay of an entry's bundle on an engine, on one architecture."""
+class PatchedFile:
+    """A file of a package that is not the one its wheel brought. ``diff``: unified, from the wheel's to this one; None
+    where the wheel's text is not at hand, or there is no such file on one side."""
 
-    at: str
+    path: str
+    state: Literal["changed", "added", "missing"]
+    diff: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackagePatches:
+    """``reason`` says why ``files`` are not known, and is None exactly when they are."""
+
+    package: str
+    files: tuple[PatchedFile, ...]
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fingerprint:
+    """`environment.json` of a bundle: on what the failure was seen. ``container_flags`` is empty outside of containers;
+    ``variables`` are those that the server was started with and that may leave."""
+
+    facts: Mapping[str, Fact]
+    packages: Mapping[str, str]
+    patches: tuple[PackagePatches, ...]
+    container_flags: tuple[str, ...]
+    variables: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LedgerBundle:
+    """A bundle of an entry, and the rate at which its failure was seen: ``k`` of ``n`` launches. ``path`` is relative to
+    the ledger's folder, ``sha256`` of the whole file, ``digest`` as the bundle's manifest has it."""
+
+    path: str
+    sha256: str
+    digest: str
     architecture: str | None
     engine_version: str | None
     image: str | None
+    k: int
+    n: int
+    added_at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LedgerCheck:
+    """One question asked again: a replay of a bundle on an engine, on one architecture.
+
+    ``needed``: launches that would have shown the failure with 95 % confidence at its old rate. ``upper``: the exact
+    one-sided 95 % bound on its probability where it was not seen. ``other``: the failure seen in its place.
+    """
+
+    at: str
+    bundle_sha256: str
+    architecture: str | None
+    engine_version: str | None
+    image: str | None
+    answer: Literal["still_there", "not_seen", "another_failure", "could_not_run"]
     reproduced: int
     launches: int
     another_failure: int
+    void: int
+    needed: int
     upper: float | None
+    other: Signature | None
     statement: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LedgerEntry:
     """One failure. ``architectures`` are those it was seen on: it is closed only when all of them are clean.
-    ``k`` of ``n``: the rate where it was first seen. ``bundle``: path relative to the ledger; ``bundle_sha256`` of the
-    whole file."""
+    ``closed_at`` is given exactly when the status is `closed`."""
 
     id: str
     signature: Signature
     statement: str
-    target: str
+    engine: str
+    planted: bool
+    targets: tuple[str, ...]
     architectures: tuple[str, ...]
     cells: tuple[str, ...]
     first_seen_at: str
     engine_versions_bad: tuple[str, ...]
     engine_versions_good: tuple[str, ...]
-    k: int
-    n: int
-    bundle: str | None
-    bundle_sha256: str | None
+    bundles: tuple[LedgerBundle, ...]
     issue: str | None
     status: Literal["open", "closed", "reopened"]
+    closed_at: str | None
     checks: tuple[LedgerCheck, ...]
 
 
@@ -211,3 +266,25 @@ class Ledger:
     """`ledger.json`, kept by the user beside their own code."""
 
     entries: tuple[LedgerEntry, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecheckAnswer:
+    """What became of an entry. ``missing``: what still has to be clean before it is closed, a line each."""
+
+    entry: str
+    issue: str | None
+    status_before: Literal["open", "closed", "reopened"]
+    status: Literal["open", "closed", "reopened"]
+    checks: tuple[LedgerCheck, ...]
+    missing: tuple[str, ...]
+    statement: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recheck:
+    """What `recheck` says of each entry that it asked about. ``added``: entries made for failures seen in place of
+    others."""
+
+    answers: tuple[RecheckAnswer, ...]
+    added: tuple[str, ...]
