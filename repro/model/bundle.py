@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from repro.model.result import Fact, Signature
-from repro.model.words import CheckName, Outcome, Scalar
+from repro.model.words import CheckName, Outcome, Phase, Scalar
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,17 +83,21 @@ class LogPattern:
 class BundleExpectation:
     """`expectation.json`: when a launch counts as having reproduced the failure, in terms that need no package.
 
-    ``outcomes``: how the launch must end. ``patterns``: each must match a line of its log. ``differing_prompts``: at
-    least so many prompts must be answered with other ids than `oracle.json` holds; None where content is no matter.
-    ``acceptance_at_most``: tokens per verify step; None likewise. ``k`` of ``n`` launches did so where it was seen.
+    ``outcomes``: how the launch must end, and ``phases`` in which; empty for any. ``patterns``: each must match a line
+    of its log. ``differing_prompts``: at least so many prompts must be answered with other ids than `oracle.json`
+    holds; None where content is no matter. ``acceptance_at_most``: tokens per verify step; None likewise.
+    ``undecided`` says why none of these can tell the failure; None if they can. ``k`` of ``n`` launches did so where it
+    was seen.
     """
 
     kind: str
     signature: Signature
     outcomes: tuple[Outcome, ...]
+    phases: tuple[Phase, ...]
     patterns: tuple[LogPattern, ...]
     differing_prompts: int | None
     acceptance_at_most: float | None
+    undecided: str | None
     k: int
     n: int
     statement: str
@@ -125,6 +129,28 @@ class BundleOracle:
     cell: str
     attempt: int
     answers: tuple[OracleAnswer, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BundleNeeds:
+    """`needs.json`: what a machine must have for a replay, and how its container is made.
+
+    ``architecture`` as cells name it (`sm_103`, `cpu`, `sim`). ``runtime`` is the one it was seen in; ``image`` and
+    ``image_python``, its interpreter, are None outside of containers. ``model`` and ``draft_model`` say in words which
+    weights must be given; None if none must. ``modules``: what the engine's interpreter must be able to import.
+    """
+
+    architecture: str
+    gpus: int
+    runtime: Literal["docker", "local"]
+    image: str | None
+    image_python: str | None
+    model: str | None
+    draft_model: str | None
+    modules: tuple[str, ...]
+    ipc: Literal["private", "host"]
+    shm_bytes: int
+    ulimits: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -200,8 +226,8 @@ class Fingerprint:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LedgerBundle:
-    """A bundle of an entry, and the rate at which its failure was seen: ``k`` of ``n`` launches. ``path`` is relative to
-    the ledger's folder, ``sha256`` of the whole file, ``digest`` as the bundle's manifest has it."""
+    """A bundle of an entry. ``path`` is relative to the ledger's folder, ``sha256`` of the whole file, ``digest`` that
+    of its manifest. ``k`` of ``n`` launches showed the failure."""
 
     path: str
     sha256: str
