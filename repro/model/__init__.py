@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from repro.model.bundle import (
     BundledFile,
     BundleExpectation,
+    BundleNeeds,
     BundleOracle,
     BundleVerification,
     Fingerprint,
@@ -146,6 +147,7 @@ __all__ = [
     "BestConfiguration",
     "BufferNeed",
     "BundleExpectation",
+    "BundleNeeds",
     "BundleOracle",
     "BundleVerification",
     "BundledFile",
@@ -283,6 +285,7 @@ RECORDS: Mapping[str, type] = {
     "gpu-health": GpuHealth,
     "bundle-manifest": Manifest,
     "bundle-expectation": BundleExpectation,
+    "bundle-needs": BundleNeeds,
     "bundle-oracle": BundleOracle,
     "bundle-verification": BundleVerification,
     "replay": Replay,
