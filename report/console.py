@@ -5,19 +5,19 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from report.document import Document
-from report.gains import changed_words
+from report.gains import BEST_HEADINGS, best_rows, changed_words, crossover_words
 from report.grid import Place, places
 from report.load import LoadedRun
 from report.words import NOT_A_GPU, PLANTED, at_label, figure, interval_label, number_label, percent, sign, spoken
 from repro.escape import one_line
-from repro.model import Baseline, ComparedNumber, Comparison, Findings, Problem
+from repro.model import Baseline, BestConfiguration, ComparedNumber, Comparison, Crossover, Findings, Problem
 
 _WIDE = 60
 
 
 def render(document: Document) -> str:
     """The tables, with a final newline."""
-    parts = [_run(run) for run in document.shown]
+    parts = [_run(document, run) for run in document.shown]
     parts.append(_findings(document.record))
     if document.record.comparisons:
         parts.append(_comparisons(document))
@@ -61,7 +61,7 @@ def planted_mark(place: Place) -> str:
 
 
 def two_sides(number: ComparedNumber, baseline: Baseline | None = None) -> tuple[str, str, str, str]:
-    """What, here, there and the ratio of a compared number, as words. What a baseline says happened stands on its side
+    """What, here, there and the ratio of a compared number with its 95 % interval, as words. What a baseline says happened stands on its side
     of the launches that failed, which it does not count."""
     at = at_label(number.at)
     there = _side(number.baseline, number.baseline_low, number.baseline_high, number.unit)
@@ -71,28 +71,42 @@ def two_sides(number: ComparedNumber, baseline: Baseline | None = None) -> tuple
         number_label(number.name).partition(" (")[0] + (f", {at}" if at else ""),
         _side(number.ours, number.ours_low, number.ours_high, number.unit),
         there,
-        "" if number.ratio is None else f"{figure(number.ratio)} \N{MULTIPLICATION SIGN}",
+        _ratio(number),
     )
+
+
+def _ratio(number: ComparedNumber) -> str:
+    if number.ratio is None:
+        return ""
+    low, high = number.ratio_low, number.ratio_high
+    span = "" if low is None or high is None else f" ({low:.4g} to {high:.4g})"
+    return f"{figure(number.ratio)} \N{MULTIPLICATION SIGN}{span}"
+
+
+def outcome_of(number: ComparedNumber) -> str:
+    """What a compared number says: its change, or why there is no verdict."""
+    return number.change or spoken(number.reason or "")
 
 
 def because(comparison: Comparison) -> str:
     """Why two sides are not comparable, or which facts are unknown, or what decides the change."""
-    if comparison.comparable == "not_comparable":
-        return "because " + "; ".join(comparison.reasons)
     changed = changed_words(comparison)
+    if comparison.comparable == "not_comparable":
+        return "; ".join(filter(None, ("because " + "; ".join(comparison.reasons), changed)))
     if comparison.comparable == "unverified":
         equal = "equal in all else that both sides state" if changed else "equal in all that both sides state"
         return "; ".join(filter(None, (changed, f"{equal}; unknown: {', '.join(comparison.unknown)}")))
     return "; ".join(filter(None, (changed, *comparison.reasons)))
 
 
-def _run(run: LoadedRun) -> str:
+def _run(document: Document, run: LoadedRun) -> str:
     lines = []
     if run.planted:
         lines += ["!" * len(PLANTED), PLANTED, "!" * len(PLANTED)]
     lines.append(one_line(run_summary(run)))
     if not run.about_gpus:
         lines.append(NOT_A_GPU)
+    lines += [one_line(line) for line in document.answers(run).lines]
     rows = [
         (
             planted_mark(place) + place.cell,
@@ -104,7 +118,18 @@ def _run(run: LoadedRun) -> str:
     ]
     lines.append(_table(("cell", "verdict", "launches (95 % interval)", "reason"), rows, (80, 20, 60, _WIDE)))
     lines += [one_line(line) for line in run.oracles]
+    lines += _gains(*document.gains(run.run.target))
     return "\n".join(lines)
+
+
+def _gains(best: Sequence[BestConfiguration], crossovers: Sequence[Crossover]) -> list[str]:
+    lines = ["", "Best stable configurations"] if best else []
+    for row in best_rows(best):
+        level, cell, rate, bound, *over, close = row
+        lines.append(f"  concurrency {level}: {cell}, {rate}; failures {bound} at 95 %")
+        lines += [f"    {head}: {said}" for head, said in zip(BEST_HEADINGS[4:], (*over, close), strict=True)]
+    lines += [f"  {crossover_words(crossover)}" for crossover in crossovers]
+    return [line[: len(line) - len(line.lstrip())] + one_line(line) for line in lines]
 
 
 def _findings(record: Findings) -> str:
@@ -137,8 +162,8 @@ def _comparisons(document: Document) -> str:
 def _comparison(item: Comparison, baseline: Baseline | None) -> str:
     change = f", {item.change}" if item.change else ""
     head = f"{item.baseline} beside {item.cell}: {sign(item.comparable)} {spoken(item.comparable)}{change}"
-    rows = [two_sides(number, baseline) for number in item.numbers]
-    table = _table(("", "here", "there", "ratio"), rows, (_WIDE, 40, 40, 12))
+    rows = [(*two_sides(number, baseline), outcome_of(number)) for number in item.numbers]
+    table = _table(("", "here", "there", "ratio (95 %)", "change"), rows, (_WIDE, 40, 40, 30))
     return (
         f"{one_line(head)}\n  {one_line(because(item), 150)}\n" + "\n".join("  " + r for r in table.splitlines()) + "\n"
     )

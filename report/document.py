@@ -3,26 +3,41 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from report.answers import Answers, answers
 from report.best import best_configurations, crossovers
 from report.compare import NOTHING_DECLARED, Declared, against_baselines, against_runs
+from report.crashes import Crash, read_crashes
 from report.findings import find
 from report.load import Loaded, LoadedRun
-from repro.model import Baseline, Comparison, Findings, Problem, ReportedRun
+from repro.model import Baseline, BestConfiguration, Comparison, Crossover, Findings, Problem, ReportedRun
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Document:
-    """``shown``: the newest run of each target, told in full; ``older``: the others, listed."""
+    """``shown``: the newest run of each target, told in full; ``older``: the others, listed. ``crashes``: what evidence
+    adds to failed launches, by the anchor of the attempt."""
 
     record: Findings
     shown: tuple[LoadedRun, ...]
     older: tuple[ReportedRun, ...]
     baselines: Mapping[str, Baseline]
+    crashes: Mapping[str, Crash]
 
     @property
     def planted(self) -> bool:
         """Whether anything told here comes from a run with planted faults."""
         return any(run.planted for run in self.shown)
+
+    def answers(self, run: LoadedRun) -> Answers:
+        """What the first screen says of a run."""
+        return answers(run, self.comparisons(run.run.target), self.baselines)
+
+    def gains(self, target: str) -> tuple[tuple[BestConfiguration, ...], tuple[Crossover, ...]]:
+        """The best stable configurations of a target, and where its trees stop being faster."""
+        return (
+            tuple(one for one in self.record.best if one.target == target),
+            tuple(one for one in self.record.crossovers if one.target == target),
+        )
 
     def comparisons(self, target: str, cell: str | None = None) -> tuple[Comparison, ...]:
         """The comparisons of a target, or of one of its cells."""
@@ -39,12 +54,13 @@ def assemble(
     tool_version: str,
     declared: Declared = NOTHING_DECLARED,
 ) -> Document:
-    """The document about the newest run of each target. Pure."""
+    """The document about the newest run of each target. Reads the evidence of its failed launches, and nothing else."""
     shown = results.newest()
     others = against.newest() if against is not None else ()
     problems = (*results.problems, *(_there(problem) for problem in (against.problems if against is not None else ())))
     comparisons = (*against_runs(shown, others, declared), *against_baselines(shown, baselines, declared))
     best = tuple(found for run in shown for found in best_configurations(run))
+    crashes, unusable = read_crashes(shown)
     record = Findings(
         tool_version=tool_version,
         runs=tuple(run.reported() for run in results.runs),
@@ -52,13 +68,14 @@ def assemble(
         comparisons=comparisons,
         best=best,
         crossovers=tuple(found for run in shown for found in crossovers(run)),
-        problems=(*problems, *(_no_other_run(shown, others) if against is not None else ())),
+        problems=(*problems, *unusable, *(_no_other_run(shown, others) if against is not None else ())),
     )
     return Document(
         record=record,
         shown=shown,
         older=tuple(run.reported() for run in results.older()),
         baselines={baseline.name: baseline for baseline in baselines},
+        crashes=crashes,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from report.armed import armed_sentence
 from report.load import LoadedAttempt, LoadedCell, LoadedRun
 from report.rules.acceptance import acceptance_by_budget
 from report.rules.best import best_configuration
@@ -12,7 +13,7 @@ from report.rules.draft import Draft
 from report.rules.earlier import migrated
 from report.rules.modes import Mode, failing_regions
 from report.rules.oracle import oracle
-from report.rules.region import above_sentence, clean_lines, regions
+from report.rules.region import Region, above_sentence, clean_lines, regions
 from report.rules.rivals import Rivals, rivals
 from report.rules.settings import budgets, machine
 from report.rules.sound_arms import sound_arms
@@ -131,7 +132,6 @@ def _finding(group: Sequence[Sighting], runs: Sequence[LoadedRun]) -> Ranked:
     failure = first.cause.family in FAILURES
     found = regions(first.run, seen) if failure else ()
     rival = rivals(first.run, seen, runs) if failure else Rivals(scope=(), hypotheses=(), settle=None)
-    sentences = [statement(shown), *(said for region in found if (said := above_sentence(region)))]
     finding = Finding(
         id=finding_id(
             first.run.run.target,
@@ -141,7 +141,7 @@ def _finding(group: Sequence[Sighting], runs: Sequence[LoadedRun]) -> Ranked:
             tier=where.tier,
             engine_source=where.engine_source,
         ),
-        statement=one_line(" ".join(sentences)),
+        statement=_said(shown, group, found),
         kind=first.cause.kind,
         severity=severity,
         planted=first.planted,
@@ -157,6 +157,14 @@ def _finding(group: Sequence[Sighting], runs: Sequence[LoadedRun]) -> Ranked:
     packed = replace(finding, bundle=_bundle(finding, shown.attempts)) if failure else finding
     n = sum(max(cell.summary.n, seen[name]) for name, cell in cells.items())
     return _rank(packed, first.cause.family, len(group), n), packed
+
+
+def _said(shown: Shown, group: Sequence[Sighting], found: Sequence[Region]) -> str:
+    """What failed, where that begins, and what a launch with evidence hooks armed showed of it."""
+    attempts = [(sighting.cell.id, sighting.attempt.result.attempt) for sighting in group]
+    again = armed_sentence(group[0].run, attempts, shown.kind) if shown.family in FAILURES else None
+    sentences = (statement(shown), *map(above_sentence, found), again)
+    return one_line(" ".join(sentence for sentence in sentences if sentence))
 
 
 def _from_draft(draft: Draft) -> Ranked:

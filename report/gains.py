@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from report.changes import launches
 from report.words import figure, percent
 from repro.model import BestConfiguration, Comparison, Crossover, SpeedUp
 
@@ -15,8 +16,8 @@ def best_rows(found: Sequence[BestConfiguration]) -> list[tuple[str, ...]]:
         (
             str(best.concurrency),
             best.cell,
-            f"{figure(best.rate)} {best.unit}{_span(best.low, best.high)}",
-            f"0 of {best.n} failed: below {percent(best.failure_bound)}" if best.n else "",
+            f"{figure(best.rate)} {best.unit}{_span(best.low, best.high)}, {launches(best.n)}",
+            f"below {percent(best.failure_bound)}",
             *(speedup_words(speedup) for speedup in best.speedups),
             ", ".join(best.not_shown_slower) or "none",
         )
@@ -28,7 +29,7 @@ BEST_HEADINGS = (
     "concurrency",
     "best stable cell",
     "rate (95 % interval)",
-    "failures",
+    "failures (95 % bound)",
     "over no speculation",
     "over the flat chain",
     "not shown to be slower",

@@ -1,202 +1,205 @@
-"""The report as Markdown, for an issue or a chat. Nothing in it acts: no HTML, link or mention out of a log."""
+"""The report as Markdown, for an issue or a chat. Nothing in it acts: no HTML, link or mention out of a log.
 
-from collections.abc import Mapping, Sequence
+It is never longer than `LIMIT_BYTES`, because GitHub takes comments of at most 65,536 characters. `KINDS` says in which
+order things are kept.
+"""
 
-from tabulate import tabulate
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from report.console import because, certainty, planted_mark, run_summary, two_sides
+from report.console import because, certainty, outcome_of, planted_mark, run_summary, two_sides
 from report.document import Document
-from report.grid import Place, grid
-from report.load import LoadedAttempt, LoadedCell, LoadedRun
-from report.numbers import shown_checks, shown_numbers
-from report.scores import PLACE_HEADERS, place_rows, score_rows
-from report.words import (
-    ABOUT_A_FINDING,
-    NOT_A_GPU,
-    PLANTED,
-    SELF_TEST,
-    TERMS,
-    VERDICTS,
-    at_label,
-    figure,
-    number_label,
-    sign,
-    spoken,
+from report.gains import BEST_HEADINGS, best_rows, crossover_words
+from report.grid import GridRow, Place, grid
+from report.load import LoadedRun
+from report.markdown_cells import cell_parts
+from report.markdown_words import block, code, flag, row, rows, said, word
+from report.shortened import Kind, LeftOut, Part, shorten
+from report.words import ABOUT_A_FINDING, NOT_A_GPU, PLANTED, TERMS, VERDICTS, spoken
+from repro.model import Comparison, Finding
+
+LIMIT_BYTES = 60_000
+_RESERVE_BYTES = 3_000  # for the lines that tell what is left out
+KINDS: tuple[Kind, ...] = (
+    Kind(name="answers", words="runs, in a few sentences", first_bytes=9_000),
+    Kind(name="finding", words="findings", first_bytes=22_000),
+    Kind(name="grid", words="rows of the matrix in which something did not pass", first_bytes=12_000),
+    Kind(name="passed", words="rows of the matrix in which everything passed", first_bytes=4_000),
+    Kind(name="about", words="where a finding holds, what is open, and its evidence"),
+    Kind(name="best", words="best stable configurations and crossovers"),
+    Kind(name="decided", words="comparisons with a verdict"),
+    Kind(name="problem", words="records that could not be used"),
+    Kind(name="skip", words="cells that are not part of a run"),
+    Kind(name="oracle", words="lines of the oracles"),
+    Kind(name="bad", words="cells that did not pass, and their launches"),
+    Kind(name="undecided", words="comparisons without a verdict"),
+    Kind(name="older", words="older runs"),
+    Kind(name="words", words="words explained"),
+    Kind(name="good", words="cells that passed, and their launches"),
 )
-from repro.escape import markdown, markdown_block, markdown_code
-from repro.model import AttemptScore, Baseline, Comparison, Diagnosis, Finding
+"""What stands in the file, the most important first: what does not fit is left out from the end."""
+_MOST_CELLS = 12
+_LONGEST_STATEMENT, _LONGEST_COMMAND, _LONGEST_REASON = 2_000, 2_000, 240
 
 
 def render(document: Document) -> str:
     """The file, with a final newline."""
-    parts = ["# Findings"]
+    text, left = shorten(_parts(document), KINDS, LIMIT_BYTES - _RESERVE_BYTES)
+    head = ["# Findings"]
     if document.planted:
-        parts.append(f"> **{PLANTED}**")
-    parts.append("\n".join(f"- {markdown(run_summary(run))}" for run in document.shown))
-    parts.append("## What was found")
-    parts += [_finding(finding) for finding in document.record.findings] or ["Nothing: no launch has a result yet."]
-    for run in document.shown:
-        parts += _run(document, run)
-    if document.older:
-        parts.append("## Older runs, not shown")
-        rows = [
-            [
-                markdown_code(run.target),
-                markdown_code(run.run_id),
-                run.created_at,
-                spoken(run.state),
-                _flag(run.planted),
-            ]
-            for run in document.older
-        ]
-        parts.append(_table(["target", "run", "created", "state", ""], rows))
-    if document.record.problems:
-        parts.append(f"## Problems: {len(document.record.problems)} could not be used")
-        parts.append(
-            _table(
-                ["record", "problem"],
-                [[markdown_code(p.path), markdown(p.problem)] for p in document.record.problems],
-            )
-        )
-    parts.append("## Words")
-    parts.append("\n".join(f"- **{sign(word)} {spoken(word)}**: {markdown(said)}" for word, said in VERDICTS.items()))
-    parts.append("\n".join(f"- **{markdown(word)}**: {markdown(said)}" for word, said in TERMS.items()))
-    return "\n\n".join(parts) + "\n"
+        head.append(f"> **{PLANTED}**")
+    if left:
+        head.append("> Shortened: what is left out is counted at the end, and stands in `findings.html`.")
+    return "\n\n".join((*head, text, *([_left_out(left)] if left else []))) + "\n"
 
 
-def _finding(finding: Finding) -> str:
+def _left_out(left: Sequence[LeftOut]) -> str:
+    kb = LIMIT_BYTES // 1000
+    told = block(("what", "told here", "of"), ([one.words, f"{one.told}", f"{one.total}"] for one in left), kind=None)
+    head = f"## Left out\n\nThis file stays below {kb} KB. `findings.html` and `findings.json` beside it have the rest."
+    return "\n\n".join((head, told.text + "\n" + "\n".join(part.text for part in told.below)))
+
+
+def _parts(document: Document) -> tuple[Part, ...]:
+    record = document.record
+    found = [_finding(finding) for finding in record.findings]
+    none = Part(text="Nothing: no launch has a result yet.", kind="answers")
+    parts = [
+        Part(text="", below=tuple(_answers(document, run) for run in document.shown), tight=True),
+        Part(text="## What was found", below=tuple(found) or (none,)),
+        *(part for run in document.shown for part in _run(document, run)),
+    ]
+    older = [
+        [code(run.target), code(run.run_id), run.created_at, spoken(run.state), flag(run.planted)]
+        for run in document.older
+    ]
+    problems = [[code(p.path), said(p.problem)] for p in record.problems]
+    legend = [f"- **{word(name)}**: {said(told)}" for name, told in VERDICTS.items()]
+    legend += [f"- **{said(name)}**: {said(told)}" for name, told in TERMS.items()]
+    return (
+        *parts,
+        Part(
+            text="## Older runs, not shown", below=(block(("target", "run", "created", "state", ""), older, "older"),)
+        ),
+        Part(
+            text=f"## Problems: {len(problems)} could not be used",
+            below=(block(("record", "problem"), problems, "problem"),),
+        ),
+        Part(
+            text="## Words",
+            below=(
+                Part(
+                    text="<details><summary>What the words mean</summary>\n",
+                    foot="</details>",
+                    below=tuple(Part(text=line, kind="words") for line in legend),
+                    tight=True,
+                ),
+            ),
+        ),
+    )
+
+
+def _answers(document: Document, run: LoadedRun) -> Part:
+    lines = [f"- {said(run_summary(run))}", *(f"  - {said(line, 900)}" for line in document.answers(run).lines)]
+    return Part(text="\n".join(lines), kind="answers")
+
+
+def _finding(finding: Finding) -> Part:
     planted = f"**{PLANTED}.** " if finding.planted else ""
+    cells = ", ".join(code(cell) for cell in finding.cells[:_MOST_CELLS])
+    more = len(finding.cells) - _MOST_CELLS
     lines = [
-        f"### {finding.id} · {finding.severity} · {markdown(spoken(finding.kind))}",
+        f"### {finding.id} · {finding.severity} · {said(spoken(finding.kind))}",
         "",
-        planted + markdown(finding.statement),
+        planted + said(finding.statement, _LONGEST_STATEMENT),
         "",
-        "- cells: " + ", ".join(markdown_code(cell) for cell in finding.cells),
-        "- next: " + markdown_code(finding.next),
+        f"- cells: {cells}" + (f" and {more} more" if more > 0 else ""),
+        f"- next: {_command(finding.next)}",
     ]
-    for title, said in ABOUT_A_FINDING.items():
-        lines += [f"- {title}: {markdown(line)}" for line in getattr(finding, said)]
-    if finding.settle is not None:
-        lines.append("- would settle it: " + markdown_code(finding.settle))
     if finding.bundle is not None:
-        lines.append("- bundle: " + markdown_code(finding.bundle))
+        lines.append(f"- bundle: {_command(finding.bundle)}")
+    about = list(_about(finding))
+    below = _details("Where it holds, what is open, and the evidence", about, "about") if about else ()
+    return Part(text="\n".join(lines), kind="finding", below=below)
+
+
+def _about(finding: Finding) -> Iterable[str]:
+    for title, field in ABOUT_A_FINDING.items():
+        yield from (f"- {title}: {said(line)}" for line in getattr(finding, field))
+    if finding.settle is not None:
+        yield f"- would settle it: {_command(finding.settle)}"
     for link in finding.evidence:
-        where = markdown_code(link.path) if link.path else markdown(f"{link.cell} attempt {link.attempt}")
-        lines.append(f"- evidence: {where}: {markdown(link.text)}")
-    return "\n".join(lines)
+        where = code(link.path) if link.path else said(f"{link.cell} attempt {link.attempt}")
+        yield f"- evidence: {where}: {said(link.text)}"
 
 
-def _run(document: Document, run: LoadedRun) -> list[str]:
-    parts = [f"## Target {markdown(run.run.target)}"]
-    if run.planted:
-        parts.append(f"> **{PLANTED}**")
-    if not run.about_gpus:
-        parts.append(f"> {NOT_A_GPU}")
+def _command(command: str) -> str:
+    """A command that was cut would do something else."""
+    return code(command) if len(command) <= _LONGEST_COMMAND else "too long to stand here; `findings.json` has it"
+
+
+def _details(summary: str, lines: Sequence[str], kind: str) -> tuple[Part, ...]:
+    text = "\n".join((f"<details><summary>{summary}</summary>", "", *lines, "", "</details>"))
+    return (Part(text=text, kind=kind),)
+
+
+def _run(document: Document, run: LoadedRun) -> tuple[Part, ...]:
+    target = run.run.target
+    notes = [f"> **{PLANTED}**"] if run.planted else []
+    notes += [f"> {NOT_A_GPU}"] if not run.about_gpus else []
+    best, crossovers = document.gains(target)
+    comparisons = document.comparisons(target)
+    skips = [[code(s.cell), word(s.state), said(s.reason), said(s.source or "")] for s in run.skips]
+    cells = cell_parts(run, target)
+    sections = (
+        ("### Best stable configurations", _best(best_rows(best), [crossover_words(one) for one in crossovers])),
+        ("### Not part of the run", (block(("cell", "state", "reason", "source"), skips, "skip", target),)),
+        ("### Oracles", (rows([f"- {said(line)}" for line in run.oracles], "oracle", target),)),
+        ("### Compared with", _comparisons(document, comparisons, target)),
+        ("### Cells", cells),
+    )
+    below = (_grid(run), *(Part(text=title, below=parts) for title, parts in sections))
+    return (Part(text="\n\n".join((f"## Target {said(target)}", *notes)), below=below),)
+
+
+def _grid(run: LoadedRun) -> Part:
     table = grid(run)
-    rows = [
-        [markdown_code(row.label), *("; ".join(_place(p) for p in place) for place in row.places)] for row in table.rows
-    ]
-    parts.append(_table(["arm", *(markdown(column) for column in table.columns)], rows))
-    skips = [[markdown_code(s.cell), _word(s.state), markdown(s.reason), markdown(s.source or "")] for s in run.skips]
-    if skips:
-        parts += ["### Not part of the run", _table(["cell", "state", "reason", "source"], skips)]
-    if run.oracles:
-        parts += ["### Oracles", "\n".join(f"- {markdown(line)}" for line in run.oracles)]
-    for cell in run.cells:
-        parts += _cell(cell)
-    if run.self_tests:
-        parts += ["### Self-test launches", f"> {SELF_TEST}"]
-        parts += [part for attempt in run.self_tests for part in _attempt(attempt)]
-    comparisons = document.comparisons(run.run.target)
-    if comparisons:
-        parts += ["### Compared with", _comparisons(comparisons, document.baselines)]
-    return parts
+    head = block(("arm", *(said(column) for column in table.columns)), (), None)
+    return replace(head, below=tuple(_grid_row(line, run.run.target) for line in table.rows))
+
+
+def _grid_row(line: GridRow, target: str) -> Part:
+    passed = all(place.word == "pass" for places in line.places for place in places)
+    places = ["; ".join(_place(place) for place in places) for places in line.places]
+    return Part(text=row([code(line.label), *places]), kind="passed" if passed else "grid", turn=target)
 
 
 def _place(place: Place) -> str:
     told = certainty(place)
-    return planted_mark(place) + _word(place.word) + (f": {markdown(told)}" if told else "")
+    return planted_mark(place) + word(place.word) + (f": {said(told)}" if told else "")
 
 
-def _cell(cell: LoadedCell) -> list[str]:
-    parts = [f"### Cell {markdown_code(cell.id)}: {_word(cell.summary.verdict)}"]
-    if cell.planted:
-        parts.append(f"> **{PLANTED}**")
-    if cell.missing:
-        parts.append(f"{cell.missing} of {cell.planned} planned launches are missing.")
-    for attempt in cell.attempts:
-        parts += _attempt(attempt)
-    return parts
+def _best(told: Sequence[Sequence[str]], crossovers: Sequence[str]) -> tuple[Part, ...]:
+    table = block(BEST_HEADINGS, [[said(text) for text in line] for line in told], "best")
+    return table, rows([f"- {said(line)}" for line in crossovers], "best")
 
 
-def _attempt(attempt: LoadedAttempt) -> list[str]:
-    result = attempt.result
-    took = f"{spoken(result.outcome)} after {figure(round(result.wall_s, 1))} s"
-    said = markdown(attempt.verdict.statement)
-    parts = [f"Attempt {result.attempt}: **{_word(attempt.verdict.verdict)}**, {took}. {said}"]
-    checks = [
-        [check.check, _word(check.state), markdown(spoken(check.reason or "")), markdown(check.detail)]
-        for check in shown_checks(attempt)
-    ]
-    if checks:
-        parts.append(_table(["check", "state", "reason", "detail"], checks))
-    parts += _score(attempt.score) if attempt.score is not None else []
-    numbers = [
-        [
-            markdown(number_label(number.measurement.name)),
-            at_label(number.measurement.at),
-            "—" if number.value is None else f"{figure(number.value)} {markdown(number.measurement.unit)}",
-            markdown(f"withheld: {spoken(number.withheld)}" if number.withheld else number.measurement.reason or ""),
-        ]
-        for number in shown_numbers(attempt)
-    ]
-    if numbers:
-        parts.append(_table(["number", "at", "value", "note"], numbers))
-    return parts + (_diagnosis(result.diagnosis) if result.diagnosis is not None else [])
+def _comparisons(document: Document, comparisons: Sequence[Comparison], target: str) -> tuple[Part, ...]:
+    headings = ("baseline", "cell", "comparable", "change", "number", "here", "there", "ratio (95 %)", "why")
+    lines = []
+    for item in sorted(comparisons, key=lambda item: item.comparable != "comparable"):
+        kind = "decided" if item.comparable == "comparable" else "undecided"
+        lines.append(Part(text="\n".join(_comparison(document, item)), kind=kind, turn=target))
+    return (replace(block(headings, (), None), below=tuple(lines)),)
 
 
-def _score(score: AttemptScore) -> list[str]:
-    rows = [[markdown(what), markdown(value)] for what, value in score_rows(score)]
-    parts = [
-        f"Rescoring: {_word(score.state)}. {markdown(score.detail)}",
-        _table(["rescored", "value"], rows),
-    ]
-    places = [[markdown(text) for text in row] for row in place_rows(score)]
-    return [*parts, _table(list(PLACE_HEADERS), places)] if places else parts
-
-
-def _diagnosis(diagnosis: Diagnosis) -> list[str]:
-    lines = [f"{line.file}:{line.line}: {line.text}" for line in diagnosis.evidence]
-    said = (
-        f"Diagnosis: {markdown_code(diagnosis.kind)} in {spoken(diagnosis.phase)}, {diagnosis.role}, "
-        f"{diagnosis.confidence} confidence. Next: {markdown(diagnosis.next_step)}"
-    )
-    return [said, markdown_block(lines)] if lines else [said]
-
-
-def _comparisons(comparisons: Sequence[Comparison], baselines: Mapping[str, Baseline]) -> str:
-    rows = []
-    for item in comparisons:
-        first = [
-            markdown_code(item.baseline),
-            markdown_code(item.cell) if item.cell else "—",
-            _word(item.comparable),
-            item.change or "",
-        ]
-        for index, number in enumerate(item.numbers or (None,)):
-            sides = two_sides(number, baselines.get(item.baseline)) if number is not None else ("",) * 4
-            why = markdown(because(item)) if index == 0 else ""
-            rows.append([*(first if index == 0 else [""] * 4), *(markdown(side) for side in sides), why])
-    return _table(["baseline", "cell", "comparable", "change", "number", "here", "there", "ratio", "why"], rows)
-
-
-def _word(word: str) -> str:
-    return f"{sign(word)} {spoken(word)}".strip()
-
-
-def _flag(planted: bool) -> str:
-    return "PLANTED " if planted else ""
-
-
-def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return tabulate(rows, headers=headers, tablefmt="pipe", disable_numparse=True)
+def _comparison(document: Document, item: Comparison) -> Iterable[str]:
+    first = [code(item.baseline), code(item.cell) if item.cell else "—", word(item.comparable)]
+    baseline = document.baselines.get(item.baseline)
+    if not item.numbers:
+        yield row([*first, "", "", "", "", "", said(because(item), _LONGEST_REASON)])
+    for index, number in enumerate(item.numbers):
+        sides = [said(side) for side in two_sides(number, baseline)]
+        why = said(because(item), _LONGEST_REASON) if index == 0 else ""
+        change = said(outcome_of(number), _LONGEST_REASON)
+        yield row([*(first if index == 0 else [""] * 3), change, *sides, why])

@@ -1,0 +1,191 @@
+"""The first screen in sentences: what of a run failed, how sure that is, and what it was compared with."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from report.changes import launches
+from report.compare import RUN_PREFIX
+from report.load import LoadedCell, LoadedRun
+from report.words import interval_label, percent, spoken
+from repro.escape import one_line
+from repro.intervals import upper_bound
+from repro.model import Baseline, Comparison
+
+_MOST_CELLS = 3
+_MOST_OTHERS = 6
+_LONGEST = 160
+_DIFFERS = re.compile(r"(\w+) is .* here and .* there", re.DOTALL)
+_ORDER = ("comparable", "unverified", "not_comparable")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answers:
+    """``failed``: what failed and how sure that is; ``undecided``: what nothing is known of (empty if there is no such
+    cell); ``compared``: a sentence for each other run, each own baseline, and the archived ones together."""
+
+    failed: str
+    undecided: str
+    compared: tuple[str, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(line for line in (self.failed, self.undecided, *self.compared) if line)
+
+
+def answers(run: LoadedRun, comparisons: Sequence[Comparison], baselines: Mapping[str, Baseline]) -> Answers:
+    """``comparisons`` are those of the run's target."""
+    return Answers(failed=_failed(run), undecided=_undecided(run), compared=_compared(comparisons, baselines))
+
+
+def _failed(run: LoadedRun) -> str:
+    bad = sorted((cell for cell in run.cells if cell.summary.k), key=lambda cell: (_share(cell), cell.id))
+    n = sum(cell.summary.n for cell in run.cells)
+    planted = " Faults were planted in this run." if run.planted else ""
+    if not n:
+        return f"No launch decided anything yet.{planted}"
+    if not bad:
+        cells = sum(cell.summary.n > 0 for cell in run.cells)
+        sure = (
+            f": below {percent(upper_bound(0, n))} of launches fail at 95 % confidence, if all are equally likely to"
+            if not run.planted
+            else ""
+        )
+        return f"Nothing failed in {launches(n)} of {_cells(cells)}{sure}.{planted}"
+    told = "; ".join(_told(cell) for cell in bad[:_MOST_CELLS])
+    more = f"; and {_cells(len(bad) - _MOST_CELLS)} more" if len(bad) > _MOST_CELLS else ""
+    clean = [cell for cell in run.cells if cell.summary.n and not cell.summary.k]
+    healthy = sum(cell.summary.n for cell in clean)
+    rest = ""
+    if clean and not run.planted:
+        rest = (
+            f" {_cells(len(clean))} had no failure in {launches(healthy)}: below {percent(upper_bound(0, healthy))} "
+            "there at 95 % confidence, if all are equally likely to fail."
+        )
+    return f"{len(bad)} of {_cells(len(run.cells))} failed: {told}{more}.{rest}{planted}"
+
+
+def _share(cell: LoadedCell) -> tuple[bool, float, int]:
+    return cell.summary.verdict != "corrupt", -cell.summary.k / cell.summary.n, -cell.summary.n
+
+
+def _told(cell: LoadedCell) -> str:
+    summary = cell.summary
+    what = "wrong output" if summary.verdict == "corrupt" else ", ".join(map(spoken, summary.reasons[:2])) or "failed"
+    if summary.n == 1:
+        return f"{cell.id} in the only launch that decided ({one_line(what, 60)})"
+    sure = interval_label(summary.interval)
+    return f"{cell.id} in {summary.k} of {launches(summary.n)} ({one_line(what, 60)}; 95 % interval {sure})"
+
+
+def _undecided(run: LoadedRun) -> str:
+    """What was planned and told nothing, and what is still to come."""
+    counted = Counter(cell.summary.verdict for cell in run.cells if not cell.summary.n)
+    parts = [f"{count} {spoken(word)}" for word, count in sorted(counted.items())]
+    skipped = Counter(skip.state for skip in run.skips)
+    parts += [f"{count} {spoken(word)}" for word, count in sorted(skipped.items())]
+    told = f"Nothing is known of {_cells(sum(counted.values()) + len(run.skips))}: {', '.join(parts)}." if parts else ""
+    missing = f" Unfinished: {run.missing} of {launches(run.planned)} missing." if run.missing else ""
+    return (told + missing).strip()
+
+
+def _compared(comparisons: Sequence[Comparison], baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
+    by_name: dict[str, list[Comparison]] = {}
+    for item in comparisons:
+        by_name.setdefault(item.baseline, []).append(item)
+    if not by_name:
+        return ("Compared with nothing: there is no baseline and no other run.",)
+    archived = {name: items for name, items in by_name.items() if _is_archived(name, baselines)}
+    single = [name for name in by_name if name not in archived]
+    lines = [_beside(name, by_name[name]) for name in single[:_MOST_OTHERS]]
+    if len(single) > _MOST_OTHERS:
+        lines.append(f"Compared with {len(single) - _MOST_OTHERS} more, further down.")
+    if archived:
+        lines.append(_archived(archived, baselines))
+    return tuple(lines)
+
+
+def _is_archived(name: str, baselines: Mapping[str, Baseline]) -> bool:
+    """Whether it was written down by hand, from an account."""
+    return name in baselines and baselines[name].source.imported_at is None
+
+
+def _beside(name: str, items: Sequence[Comparison]) -> str:
+    """Of another run, or of a baseline of one's own."""
+    what = f"run {name.removeprefix(RUN_PREFIX)}" if name.startswith(RUN_PREFIX) else f"baseline {name}"
+    head = f"Compared with {one_line(what, 80)}"
+    found = [item for item in items if item.numbers]
+    if not found:
+        return f"{head}: nothing beside it, because {_why(items)}."
+    parts = []
+    changed = Counter(item.change for item in found if item.comparable == "comparable" and item.change)
+    parts += [_many(changed[word], word) for word in ("regression", "improvement") if changed[word]]
+    parts += [f"{changed[word]} {word}" for word in ("equivalent", "undecided") if changed[word]]
+    for state in ("comparable", "unverified", "not_comparable"):
+        of = [item for item in found if item.comparable == state and not (state == "comparable" and item.change)]
+        if of:
+            parts.append(f"{len(of)} {_STATES[state]}" + (f" ({_why(of)})" if state != "comparable" else ""))
+    alone = len(items) - len(found)
+    parts += [f"{alone} without a counterpart"] if alone else []
+    subject = next((item.changed for item in found if item.changed), ())
+    changed_on_purpose = f" Changed: {one_line('; '.join(subject), _LONGEST)}." if subject else ""
+    return f"{head}, {_cells(len(found))} beside it: {', '.join(parts)}.{changed_on_purpose}"
+
+
+_STATES = {
+    "comparable": "comparable without a verdict",
+    "unverified": "not verified",
+    "not_comparable": "not comparable",
+}
+
+
+def _archived(archived: Mapping[str, Sequence[Comparison]], baselines: Mapping[str, Baseline]) -> str:
+    """All that stands in accounts of earlier runs, in one sentence."""
+    best = {name: min((item.comparable for item in items), key=_ORDER.index) for name, items in archived.items()}
+    targets = sorted({target for name in archived if (target := baselines[name].target) is not None})
+    many = "s" if len(archived) > 1 else ""
+    head = f"Compared with {len(archived)} archived baseline{many} ({', '.join(targets) or 'target not stated'})"
+    parts = []
+    for state in _ORDER:
+        names = [name for name in archived if best[name] == state]
+        if names:
+            found = [next(item for item in archived[name] if item.comparable == state) for name in names]
+            said = "none comparable" if set(best.values()) == {"not_comparable"} else f"{len(names)} {_SAID[state]}"
+            parts.append(said + ("" if state == "comparable" else f", because {_why(found)}"))
+    return f"{head}: {'; '.join(parts)}."
+
+
+_SAID = {
+    "comparable": "comparable",
+    "unverified": "set beside ours without a verdict",
+    "not_comparable": "not comparable",
+}
+
+
+def _why(items: Iterable[Comparison]) -> str:
+    """The reasons, most frequent first: of facts that differ only the first, which explains most."""
+    given = list(items)
+    if all(item.comparable == "unverified" for item in given):
+        fewest, most = min(len(item.unknown) for item in given), max(len(item.unknown) for item in given)
+        return f"{fewest if fewest == most else f'{fewest} to {most}'} facts of each are not known on both sides"
+    counted = Counter(map(_reason, given))
+    ordered = sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))
+    alone = len(ordered) == 1
+    told = [reason + ("" if alone else f" ({count})") for reason, count in ordered[:_MOST_CELLS]]
+    more = sum(count for _, count in ordered[_MOST_CELLS:])
+    return ", ".join([*told, *([f"other reasons ({more})"] if more else [])])
+
+
+def _reason(item: Comparison) -> str:
+    first = item.reasons[0] if item.reasons else "no reason was given"
+    differs = _DIFFERS.fullmatch(first)
+    return f"{spoken(differs[1])} differs" if differs else one_line(first, 100)
+
+
+def _cells(count: int) -> str:
+    return f"{count} cell{'s' if count != 1 else ''}"
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count} {word}{'s' if count != 1 else ''}"
