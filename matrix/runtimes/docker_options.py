@@ -120,10 +120,19 @@ def container_settings(
 
 def declared_by(runtime: "DockerRuntime", open_pins: tuple[str, ...] = ()) -> dict[str, Fact]:
     """What every result says of the container it came from, beside the image in the plan."""
+    settings = runtime.settings
     told: dict[str, Any] = {
-        "container_user": runtime.settings.user or "the image's own",
+        "container_user": settings.user or "the image's own",
+        "container_ipc": settings.ipc,
+        "container_ulimits": " ".join(f"{name}={n}" for name, n in sorted(settings.ulimits.items())) or "docker's own",
         "jit_cache": "shared between attempts" if runtime.jit_cache else "off: empty for each attempt",
     }
+    if settings.ipc == "private":
+        told["container_shm_bytes"] = settings.shm_bytes
+    if settings.memory_bytes is not None:
+        told["container_memory_bytes"] = settings.memory_bytes
+    if settings.network is not None:
+        told["container_network"] = settings.network
     if runtime.image.tag is not None:
         told["image_tag"] = runtime.image.tag
     if open_pins:

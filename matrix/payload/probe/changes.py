@@ -3,13 +3,34 @@
 import base64
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
-from probe.facts import Unknown
+from probe.facts import Unknown, Value
 
 SUFFIXES = (".py", ".json", ".cu", ".cuh", ".h", ".cpp", ".so")
 """Files that make a difference when they are new; the byte code that Python writes does not."""
+
+
+MOST_NAMED = 20
+"""Files of each kind that the fact names; a build with more is no patched release."""
+
+
+def engine_patches() -> Mapping[str, Value]:
+    """Fact `engine_patches`: `none`, or such as `changed: a.py, b.py; added: c.py`. Raises Unknown."""
+    spec = importlib.util.find_spec("sglang")
+    places = spec.submodule_search_locations if spec is not None else None
+    if not places:
+        raise Unknown("sglang is not installed beside the attempt program")
+    found = changes("sglang", Path(next(iter(places))))
+    return {"engine_patches": "; ".join(_named(kind, paths) for kind, paths in found.items() if paths) or "none"}
+
+
+def _named(kind: str, paths: list[str]) -> str:
+    more = len(paths) - MOST_NAMED
+    return f"{kind}: {', '.join(paths[:MOST_NAMED])}" + (f" and {more} more" if more > 0 else "")
 
 
 def changes(name: str, package: Path) -> dict[str, list[str]]:

@@ -5,21 +5,22 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from probe import gpus, machine, packages
+from probe import changes, gpus, machine, packages
 from probe.facts import Fact, gather, unknown
 
 IMAGE_VARIABLE = "GRAPHREPRO_IMAGE_DIGEST"
 
 
 def describe() -> dict[str, Any]:
-    """`facts` (name -> value, status, reason) and `packages` (name -> version). Never raises, takes well under a second
-    without GPUs; each call of nvidia-smi has a limit of its own."""
+    """`facts` (name -> value, status, reason) and `packages` (name -> version). Never raises, takes about a second
+    without GPUs (the engine's files are hashed); each call of nvidia-smi has a limit of its own."""
     versions = packages.installed()
-    with ThreadPoolExecutor(3) as pool:
+    with ThreadPoolExecutor(4) as pool:
         asked = [
             pool.submit(gather, gpus.NAMES, gpus.gpus),
             pool.submit(gather, ("cuda_driver",), gpus.driver_cuda),
             pool.submit(gather, ("gpu_topology",), gpus.topology),
+            pool.submit(gather, ("engine_patches",), changes.engine_patches),
         ]
         facts: dict[str, Fact] = {}
         for name in packages.NAMED:

@@ -1,6 +1,8 @@
 """The environment probe: what it says here, and beside a GPU that answers, stays silent or talks nonsense."""
 
+import base64
 import getpass
+import hashlib
 import json
 import os
 import socket
@@ -167,3 +169,29 @@ def test_the_cuda_of_torch(installed, cuda):
 def test_the_torch_of_a_cpu():
     with pytest.raises(facts.Unknown):
         packages.torch_cuda({"torch": "2.13.0+cpu"})
+
+
+def test_local_patches_of_the_engine(tmp_path, monkeypatch):
+    package = tmp_path / "sglang"
+    (package / "srt").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "srt" / "worker.py").write_text("as released\n")
+    record = tmp_path / "sglang-0.5.23.dist-info"
+    record.mkdir()
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: sglang\nVersion: 0.5.23\n")
+    digest = base64.urlsafe_b64encode(hashlib.sha256(b"as released\n").digest()).rstrip(b"=").decode()
+    (record / "RECORD").write_text(f"sglang/srt/worker.py,sha256={digest},12\nsglang/__init__.py,,\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert found()["engine_patches"] == "none"
+    (package / "srt" / "worker.py").write_text("patched\n")
+    for number in range(22):
+        (package / "srt" / f"new_{number:02}.py").write_text("")
+    told = found()["engine_patches"]
+    assert told.startswith("changed: sglang/srt/worker.py; added: sglang/srt/new_00.py, ")
+    assert told.endswith("sglang/srt/new_19.py and 2 more")
+
+
+def test_without_the_engine_its_patches_are_unknown(monkeypatch):
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if not folder.endswith("-packages")])
+    described = environment.describe()["facts"]
+    assert described["engine_patches"]["reason"] == "sglang is not installed beside the attempt program"
