@@ -10,10 +10,12 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from report import chart
+from report.charts.acceptance import acceptance, points
+from report.charts.bar import interval_bar
 from report.charts.concurrency import rates, throughput
 from report.charts.heatmap import heat_map
-from report.charts.phases import time_line
+from report.charts.phases import gpu_rows, moment, time_line
+from report.charts.steps import columns, step_counts, step_histogram
 from report.compare import cell_facts
 from report.console import because, certainty, run_summary, two_sides
 from report.document import Document
@@ -92,7 +94,8 @@ def _environment() -> Environment:
         "SELF_TEST": SELF_TEST,
         "TERMS": TERMS,
         "VERDICTS": VERDICTS,
-        "acceptance_chart": chart.acceptance_by_budget,
+        "acceptance_chart": acceptance,
+        "acceptance_points": points,
         "archived_file": archived_file,
         "because": because,
         "cell_anchor": _cell_anchor,
@@ -101,8 +104,10 @@ def _environment() -> Environment:
         "grid": grid,
         "headline": _headline,
         "heat_map": heat_map,
-        "interval_bar": chart.interval_bar,
+        "gpu_rows": gpu_rows,
+        "interval_bar": interval_bar,
         "key_rows": _key_rows,
+        "line_moment": moment,
         "number_label": number_label,
         "other_facts": _other_facts,
         "place_rows": place_rows,
@@ -110,8 +115,11 @@ def _environment() -> Environment:
         "score_rows": score_rows,
         "shown_checks": shown_checks,
         "shown_numbers": shown_numbers,
+        "step_columns": columns,
+        "step_counts": step_counts,
+        "step_histogram": step_histogram,
         "throughput_chart": throughput,
-        "time_line": time_line,
+        "time_line_chart": time_line,
         "two_sides": two_sides,
     }
     return environment

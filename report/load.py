@@ -69,7 +69,8 @@ class LoadedCell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadedRun:
-    """``directory`` is relative to the results directory. ``armed`` holds the attempts with evidence hooks armed and
+    """``directory`` is relative to the results directory; ``place`` is where it lies on this host, which is never told:
+    its evidence can be read there. ``armed`` holds the attempts with evidence hooks armed and
     their directories: they explain others, and count nowhere. ``self_tests`` are launches that test the tool, and
     ``oracles`` says in lines what the run's oracles found; ``earlier`` has how many results are of each earlier
     version of the record."""
@@ -82,6 +83,7 @@ class LoadedRun:
     self_tests: tuple[LoadedAttempt, ...] = ()
     oracles: tuple[str, ...] = ()
     earlier: tuple[tuple[int, int], ...] = ()
+    place: Path | None = None
 
     @property
     def skips(self) -> tuple[Skip, ...]:
@@ -207,6 +209,7 @@ def _load_run(directory: RunDirectory) -> tuple[LoadedRun, list[Problem]]:
         self_tests=tuple(attempt for attempt in attempts if attempt.result.role == "self-test"),
         oracles=oracle_lines.lines(results, verdicts),
         earlier=_earlier(directory, results),
+        place=directory.path,
     )
     return loaded, problems
 

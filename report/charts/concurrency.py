@@ -3,28 +3,34 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from xml.etree import ElementTree as ET
+from math import ceil, floor, log10
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from report.charts import svg
+from report.charts import series
+from report.charts.picture import Canvas, picture
 from report.load import LoadedRun
 from report.numbers import cell_numbers
-from report.words import figure
+from report.words import figure, spoken
 from repro.intervals import mean_interval
-from repro.model import Baseline
+from repro.model import Baseline, Comparison
 
-_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM, _LEGEND = 640, 300, 56, 14, 40, 250
-_DASHES = ("none", "6 3", "2 3", "9 3 2 3")
-_SHAPES = ("circle", "square", "triangle", "diamond")
-_MOST = 8
-"""More lines than this cannot be told apart: the others are in the table only."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_WIDTH, _LEFT, _TOP, _HIGH, _BOTTOM = 640, 52, 26, 230, 44
+_FAR_APART = 6
+"""From this ratio of the largest rate to the smallest on, the axis is logarithmic: small rates would lie on it."""
+_BEST_FIRST = ("comparable", "unverified", "not_comparable")
+NOTHING_BESIDE = "no cell here has its coordinates"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rate:
     """Output rate in tok/s at one concurrency. ``low`` and ``high``: 95 % interval of the mean over ``n`` launches,
-    None where there is none. ``stated``: from a baseline."""
+    None where there is none. ``standing``: of a baseline, in words, the best that it has beside any cell; None for a
+    cell of ours."""
 
     name: str
     concurrency: int
@@ -32,19 +38,23 @@ class Rate:
     low: float | None
     high: float | None
     n: int
-    stated: bool
+    standing: str | None
+
+    @property
+    def label(self) -> str:
+        return self.name if self.standing is None else f"{self.name} (baseline: {self.standing})"
 
 
-def rates(run: LoadedRun, baselines: Mapping[str, Baseline]) -> tuple[Rate, ...]:
+def rates(run: LoadedRun, baselines: Mapping[str, Baseline], comparisons: Sequence[Comparison]) -> tuple[Rate, ...]:
     """Rates of the cells that may be compared, then those of the run's target among the baselines."""
     ours = [
-        _rate(cell.id, dict(number.at)["concurrency"], number.values, stated=False)
+        _rate(cell.id, dict(number.at)["concurrency"], number.values, None)
         for cell in run.cells
         for number in cell_numbers(cell)
         if number.name == "output_rate" and number.values and [name for name, _ in number.at] == ["concurrency"]
     ]
     theirs = [
-        _rate(name, number.at["concurrency"], number.values or (number.value,), stated=True)
+        _rate(name, number.at["concurrency"], number.values or (number.value,), standing(name, comparisons))
         for name, baseline in sorted(baselines.items())
         if baseline.target == run.run.target
         for number in baseline.measurements
@@ -53,84 +63,88 @@ def rates(run: LoadedRun, baselines: Mapping[str, Baseline]) -> tuple[Rate, ...]
     return (*ours, *theirs)
 
 
-def throughput(found: Sequence[Rate]) -> Markup:
+def standing(baseline: str, comparisons: Sequence[Comparison]) -> str:
+    """How a baseline stands beside the cells of a run, in words."""
+    found = {item.comparable for item in comparisons if item.baseline == baseline and item.cell is not None}
+    return next((spoken(word) for word in _BEST_FIRST if word in found), NOTHING_BESIDE)
+
+
+def throughput(found: Sequence[Rate], key: str) -> Markup:
     """The picture; nothing for fewer than two concurrencies."""
     names = _drawn(found)
-    drawn = [rate for rate in found if rate.name in names]
-    steps = sorted({rate.concurrency for rate in drawn})
+    drawn = [[rate for rate in found if rate.name == name] for name in names]
+    steps = sorted({rate.concurrency for rates in drawn for rate in rates})
     if len(steps) < 2:
         return Markup("")
-    told = "; ".join(f"{rate.name} at {rate.concurrency}: {figure(rate.value)} tok/s" for rate in drawn)
-    root = svg.picture(_WIDTH, _HEIGHT, f"Output rate over concurrency. {told}")
-    top = 1.1 * max(max(rate.high or 0, rate.value) for rate in drawn)
-    _axes(root, steps, top)
-    for index, name in enumerate(names):
-        _series(root, index, [rate for rate in drawn if rate.name == name], steps, top)
-    return svg.markup(root)
+    return picture(
+        _WIDTH,
+        _TOP + _HIGH + _BOTTOM + series.ROW * len(names),
+        lambda canvas: _paint(canvas, drawn, steps),
+        key=key,
+        title="Output rate over concurrency",
+        told="; ".join(f"{r.label} at {r.concurrency}: {figure(r.value)} tok/s" for rates in drawn for r in rates),
+    )
 
 
 def _drawn(found: Sequence[Rate]) -> list[str]:
     """The names that are drawn: those with most concurrencies first, and baselines for a third of them if there are."""
     counts = Counter(rate.name for rate in found)
     ranked = sorted(counts, key=lambda name: -counts[name])
-    stated = [name for name in ranked if any(rate.stated and rate.name == name for rate in found)]
+    stated = [name for name in ranked if any(rate.standing and rate.name == name for rate in found)]
     ours = [name for name in ranked if name not in stated]
-    return [*ours[: max(_MOST - 3, _MOST - len(stated))], *stated][:_MOST]
+    return [*ours[: max(series.MOST - 3, series.MOST - len(stated))], *stated][: series.MOST]
 
 
-def _rate(name: str, concurrency: int, values: Sequence[float], *, stated: bool) -> Rate:
+def _rate(name: str, concurrency: int, values: Sequence[float], stands: str | None) -> Rate:
     mean, low, high = mean_interval(values)
-    return Rate(name=name, concurrency=concurrency, value=mean, low=low, high=high, n=len(values), stated=stated)
+    return Rate(name=name, concurrency=concurrency, value=mean, low=low, high=high, n=len(values), standing=stands)
 
 
-def _x(concurrency: int, steps: Sequence[int]) -> float:
-    """Steps are drawn at equal distances: they are powers of two as a rule."""
-    return _LEFT + 20 + (_WIDTH - _LEFT - _LEGEND - 40) * steps.index(concurrency) / (len(steps) - 1)
+def _paint(canvas: Canvas, drawn: Sequence[Sequence[Rate]], steps: Sequence[int]) -> None:
+    axes = canvas.axes(_LEFT, _TOP, _WIDTH - _LEFT - 16, _HIGH)
+    series.rules(axes)
+    logarithmic = _scale(axes, [rate for rates in drawn for rate in rates])
+    axes.set_xlim(-0.3, len(steps) - 0.7)
+    axes.set_xticks(range(len(steps)), [str(step) for step in steps])
+    axes.set_xlabel("requests in flight (concurrency)")
+    for index, rates in enumerate(drawn):
+        ordered = sorted(rates, key=lambda rate: rate.concurrency)
+        # Side by side, so that intervals at the same concurrency do not hide each other.
+        aside = 0.035 * (len(steps) - 0.4) * (index - (len(drawn) - 1) / 2) / 3.5
+        series.draw(
+            axes,
+            index,
+            [steps.index(rate.concurrency) + aside for rate in ordered],
+            [rate.value for rate in ordered],
+            [_bounds(rate, least=axes.get_ylim()[0]) for rate in ordered],
+            stated=ordered[0].standing is not None,
+        )
+    sheet = canvas.sheet()
+    sheet.text(6, 13, f"tok/s{', logarithmic' if logarithmic else ''}")
+    names = [rates[0].label for rates in drawn]
+    stated = [rates[0].standing is not None for rates in drawn]
+    series.name_all(canvas, _LEFT, _TOP + _HIGH + _BOTTOM - 4, names, stated, joined=True)
 
 
-def _y(value: float, top: float) -> float:
-    return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - value / top)
+def _scale(axes: "Axes", drawn: Sequence[Rate]) -> bool:
+    """Sets the limits and ticks of the rates; whether they are logarithmic."""
+    highest = max(max(rate.high or 0.0, rate.value) for rate in drawn)
+    lowest = min(rate.value for rate in drawn)
+    if lowest <= 0 or highest / lowest < _FAR_APART:
+        axes.set_ylim(0, 1.06 * highest or 1.0)
+        axes.yaxis.set_major_formatter(lambda value, _: figure(round(value, 6)))
+        axes.locator_params(axis="y", nbins=5)
+        return False
+    axes.set_yscale("log")
+    axes.set_ylim(0.8 * lowest, 1.15 * highest)
+    axes.minorticks_off()
+    decades = range(floor(log10(lowest)) - 1, ceil(log10(highest)) + 1)
+    ticks = [step * 10.0**decade for decade in decades for step in (1, 2, 5)]
+    shown = [tick for tick in ticks if 0.8 * lowest <= tick <= 1.15 * highest]
+    axes.set_yticks(shown, [figure(tick) for tick in shown])
+    return True
 
 
-def _axes(root: ET.Element, steps: Sequence[int], top: float) -> None:
-    for part in range(5):
-        value = top / 1.1 * part / 4
-        y = _y(value, top)
-        svg.add(root, "line", class_="rule", x1=_LEFT, x2=_WIDTH - _LEGEND, y1=y, y2=y)
-        svg.add(root, "text", figure(round(value)), class_="tick", x=_LEFT - 6, y=y + 4, text_anchor="end")
-    for step in steps:
-        svg.add(root, "text", str(step), class_="tick middle", x=_x(step, steps), y=_HEIGHT - _BOTTOM + 16)
-    middle = (_LEFT + _WIDTH - _LEGEND) / 2
-    svg.add(root, "text", "concurrency (tok/s upwards)", class_="tick middle", x=middle, y=_HEIGHT - 6)
-
-
-def _series(root: ET.Element, index: int, series: Sequence[Rate], steps: Sequence[int], top: float) -> None:
-    kind = "stated" if series[0].stated else "ours"
-    dash = _DASHES[index % len(_DASHES)]
-    ordered = sorted(series, key=lambda rate: rate.concurrency)
-    points = " ".join(f"{_x(r.concurrency, steps):.1f},{_y(r.value, top):.1f}" for r in ordered)
-    group = svg.add(root, "g", class_=f"series s{index} {kind}")
-    svg.add(group, "polyline", class_="path", points=points, stroke_dasharray=dash)
-    for rate in ordered:
-        x = _x(rate.concurrency, steps)
-        if rate.low is not None and rate.high is not None:
-            svg.add(group, "line", class_="path", x1=x, x2=x, y1=_y(max(rate.low, 0), top), y2=_y(rate.high, top))
-        _mark(group, index, x, _y(rate.value, top))
-    y = _TOP + 10 + 17 * index
-    x = _WIDTH - _LEGEND + 12
-    svg.add(group, "line", class_="path", x1=x, x2=x + 28, y1=y, y2=y, stroke_dasharray=dash)
-    _mark(group, index, x + 14, y)
-    name = f"{series[0].name} (baseline)" if series[0].stated else series[0].name
-    svg.add(group, "text", name if len(name) <= 34 else name[:33] + "…", class_="tick", x=x + 34, y=y + 4)
-
-
-def _mark(group: ET.Element, index: int, x: float, y: float) -> None:
-    shape = _SHAPES[(index + index // 4) % len(_SHAPES)]
-    if shape == "circle":
-        svg.add(group, "circle", class_="spot", cx=x, cy=y, r=4)
-    elif shape == "square":
-        svg.add(group, "rect", class_="spot", x=x - 4, y=y - 4, width=8, height=8)
-    elif shape == "triangle":
-        svg.add(group, "path", class_="spot", d=f"M{x:.1f} {y - 5:.1f} l5 9 h-10 z")
-    else:
-        svg.add(group, "path", class_="spot", d=f"M{x:.1f} {y - 5:.1f} l5 5 l-5 5 l-5 -5 z")
+def _bounds(rate: Rate, least: float) -> tuple[float, float] | None:
+    """The interval, down to the lower end of the axis."""
+    return None if rate.low is None or rate.high is None else (max(rate.low, least), rate.high)
