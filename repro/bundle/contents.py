@@ -1,4 +1,4 @@
-"""What a bundle is made of: from a finding or a cell, and a results directory, to the attempts that show the failure."""
+"""What a bundle is made of: from a finding or a cell and a results directory to the attempts that show the failure."""
 
 from dataclasses import dataclass
 from pathlib import Path
