@@ -56,6 +56,11 @@ def read_crashes(shown: Sequence[LoadedRun]) -> tuple[Mapping[str, Crash], tuple
     return crashes, tuple(problems)
 
 
+def has_time_line(run: LoadedRun, crashes: Mapping[str, Crash]) -> bool:
+    """Whether any launch of the run has one."""
+    return any(attempt.anchor in crashes for cell in run.cells for attempt in cell.attempts)
+
+
 def _told(shown: Sequence[LoadedRun]) -> Sequence[tuple[LoadedRun, LoadedAttempt]]:
     firsts: dict[tuple[str, str, str], tuple[LoadedRun, LoadedAttempt]] = {}
     for run in shown:

@@ -18,6 +18,7 @@ from report.charts.phases import gpu_rows, moment, time_line
 from report.charts.steps import columns, step_counts, step_histogram
 from report.compare import cell_facts
 from report.console import because, certainty, run_summary, two_sides
+from report.crashes import MOST, has_time_line
 from report.document import Document
 from report.grid import grid, places
 from report.load import LoadedCell, LoadedRun
@@ -88,6 +89,7 @@ def _environment() -> Environment:
         "spoken": spoken,
     }
     environment.globals |= {
+        "MOST_TIME_LINES": MOST,
         "NOT_A_GPU": NOT_A_GPU,
         "PLACE_HEADERS": PLACE_HEADERS,
         "PLANTED": PLANTED,
@@ -103,6 +105,7 @@ def _environment() -> Environment:
         "counts": _counts,
         "grid": grid,
         "headline": _headline,
+        "has_time_line": has_time_line,
         "heat_map": heat_map,
         "gpu_rows": gpu_rows,
         "interval_bar": interval_bar,

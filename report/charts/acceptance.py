@@ -118,8 +118,14 @@ def _paint(canvas: Canvas, drawn: Sequence[Point], names: Sequence[str]) -> None
         _one_series(axes, index, own)
     sheet = canvas.sheet()
     sheet.text(6, 13, "tokens a verify step; dashed line: floor, no draft is accepted")
-    stated = [any(point.stated for point in drawn if point.series == name) for name in names]
-    series.name_all(canvas, _LEFT, _TOP + _HIGH + _BOTTOM - 4, names, stated, joined=False)
+    named = [_named(name, [point for point in drawn if point.series == name]) for name in names]
+    series.name_all(canvas, _LEFT, _TOP + _HIGH + _BOTTOM - 4, named, joined=False)
+
+
+def _named(name: str, own: Sequence[Point]) -> series.Named:
+    ranged = all(point.value is None for point in own)
+    told = f"{name}, which states a range" if ranged else name
+    return series.Named(name=told, stated=own[0].stated, ranged=ranged)
 
 
 def _one_series(axes: "Axes", index: int, own: Sequence[tuple[Point, float]]) -> None:

@@ -121,9 +121,8 @@ def _paint(canvas: Canvas, drawn: Sequence[Sequence[Rate]], steps: Sequence[int]
         )
     sheet = canvas.sheet()
     sheet.text(6, 13, f"tok/s{', logarithmic' if logarithmic else ''}")
-    names = [rates[0].label for rates in drawn]
-    stated = [rates[0].standing is not None for rates in drawn]
-    series.name_all(canvas, _LEFT, _TOP + _HIGH + _BOTTOM - 4, names, stated, joined=True)
+    named = [series.Named(name=rates[0].label, stated=rates[0].standing is not None) for rates in drawn]
+    series.name_all(canvas, _LEFT, _TOP + _HIGH + _BOTTOM - 4, named, joined=True)
 
 
 def _scale(axes: "Axes", drawn: Sequence[Rate]) -> bool:

@@ -96,7 +96,7 @@ def _shade(sheet: "Axes", place: Place, x: float, y: float) -> None:
             width,
             height,
             facecolor="none",
-            edgecolor=ink("corrupt" if corrupt else "soft" if place.n else "line"),
+            edgecolor=ink("corrupt" if corrupt else "soft"),
             linewidth=2 if corrupt else 1,
             linestyle="solid" if place.n else (0, (3, 3)),
         )
@@ -144,5 +144,5 @@ def _explain(sheet: "Axes", left: float, y: float) -> None:
     sheet.add_patch(Rectangle((x, y - 10), 14, 12, facecolor="none", edgecolor=ink("corrupt"), linewidth=2))
     sheet.text(x + 19, y, "wrong output", color=ink("soft"))
     x += 30 + CHARACTER_PX * 12
-    sheet.add_patch(Rectangle((x, y - 10), 14, 12, facecolor="none", edgecolor=ink("line"), linestyle=(0, (3, 3))))
+    sheet.add_patch(Rectangle((x, y - 10), 14, 12, facecolor="none", edgecolor=ink("soft"), linestyle=(0, (3, 3))))
     sheet.text(x + 19, y, "no launch decided", color=ink("soft"))

@@ -19,8 +19,8 @@ from repro.model import PhaseTiming, PowerSample, Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_WIDTH, _LEFT, _RIGHT, _TOP = 640, 118, 136, 22
-_ROW, _PANEL, _GAP, _AXIS, _LINE, _LINE_PX = 20, 64, 18, 40, 15, 10
+_WIDTH, _LEFT, _RIGHT, _TOP = 640, 118, 140, 22
+_ROW, _PANEL, _GAP, _AXIS, _LINE, _LINE_PX, _TEXT = 20, 64, 18, 40, 15, 10, 84
 _BINS = 120
 """Points of time in a panel at most: more samples are put together."""
 _SIGNS = {"completed": "", "failed": "✗ failed", "timed_out": "✗ timed out", "interrupted": "✗ interrupted"}
@@ -109,7 +109,7 @@ def _paint(canvas: Canvas, result: Result, crash: Crash, panels: Sequence[_Panel
     scale = wide / total
     sheet = canvas.sheet()
     for row, phase in enumerate(result.phases):
-        _phase(sheet, phase, _TOP + _ROW * row, scale, total)
+        _phase(sheet, phase, _TOP + _ROW * row, scale=scale, wall_s=result.wall_s, total=total)
     lowest = None
     for row, panel in enumerate(panels):
         top = _TOP + _ROW * len(result.phases) + _GAP + (_GAP + _PANEL) * row
@@ -129,7 +129,7 @@ def _paint(canvas: Canvas, result: Result, crash: Crash, panels: Sequence[_Panel
     _events(sheet, result, crash.lines, scale, high)
 
 
-def _phase(sheet: "Axes", phase: PhaseTiming, y: float, scale: float, total: float) -> None:
+def _phase(sheet: "Axes", phase: PhaseTiming, y: float, *, scale: float, wall_s: float, total: float) -> None:
     """A bar; in the colour of failures, striped and with a dashed frame, if the phase did not end well."""
     from matplotlib.patches import Rectangle
 
@@ -144,7 +144,10 @@ def _phase(sheet: "Axes", phase: PhaseTiming, y: float, scale: float, total: flo
         bar.set_linestyle((0, (4, 2)))
         sheet.add_patch(bar)
     label = f"{_took(phase)} {_SIGNS[phase.state]}".strip()
-    sheet.text(x + width + 5, y + 14, label, color=ink("soft" if well else "fail"))
+    after, end = x + width + 5, _LEFT + scale * wall_s
+    if after <= end < after + CHARACTER_PX * len(label):
+        after = end + 5  # not across the line that marks the end of the launch
+    sheet.text(after, y + 14, label, color=ink("soft" if well else "fail"))
 
 
 def _panel(sheet: "Axes", axes: "Axes", panel: _Panel, samples: Sequence[PowerSample], top: float) -> None:
@@ -155,7 +158,7 @@ def _panel(sheet: "Axes", axes: "Axes", panel: _Panel, samples: Sequence[PowerSa
         axes.fill_between(at, low, high, color=ink(panel.colour), alpha=0.3, linewidth=0)
     axes.plot(at, mean, color=ink(panel.colour), linewidth=1.6, marker="o" if len(at) == 1 else None, markersize=4)
     axes.set_ylim(0, 1.1 * max(value for value in high if value == value) or 1.0)  # noqa: PLR0124 - not those of gaps
-    axes.locator_params(axis="y", nbins=3)
+    axes.locator_params(axis="y", nbins=4)
     axes.yaxis.set_major_formatter(lambda value, _: figure(round(value, 6)))
     axes.grid(axis="y")
     axes.spines["left"].set_visible(False)
@@ -164,8 +167,8 @@ def _panel(sheet: "Axes", axes: "Axes", panel: _Panel, samples: Sequence[PowerSa
     sheet.text(8, top + 26, panel.unit, color=ink("soft"))
     x = _WIDTH - _RIGHT + 8
     if gpus > 1:
-        sheet.text(x, top + 12, f"line: mean of {gpus} GPUs", color=ink("soft"))
-        sheet.text(x, top + 26, "band: lowest to highest", color=ink("soft"))
+        sheet.text(x, top + 12, f"mean of {gpus} GPUs, and", color=ink("soft"))
+        sheet.text(x, top + 26, "lowest to highest", color=ink("soft"))
     else:
         sheet.text(x, top + 12, "one GPU", color=ink("soft"))
 
@@ -200,9 +203,10 @@ def _events(sheet: "Axes", result: Result, lines: Sequence[CrashLine], scale: fl
         sheet.text(x, 12, numbers, ha="center" if x < end - 20 else "right")
     for number, line in enumerate(lines, start=1):
         y = _TOP + high + _AXIS + _LINE * (number - 0.3)
-        when = "no time " if line.at_s is None else f"{moment(line)} s"
-        told = shortened(f"{number} {when:>9} {line.text}", _WIDTH - 12, _LINE_PX)
-        sheet.text(6, y, told, family="monospace", size=_LINE_PX)
+        when = "no time" if line.at_s is None else f"{moment(line)} s"
+        told = shortened(line.text, _WIDTH - _TEXT - 4, _LINE_PX)
+        for x, text, side in ((6, str(number), "left"), (_TEXT - 8, when, "right"), (_TEXT, told, "left")):
+            sheet.text(x, y, text, ha=side, family="monospace", size=_LINE_PX)
 
 
 def _numbered(lines: Sequence[CrashLine], scale: float) -> list[tuple[float, str]]:

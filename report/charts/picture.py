@@ -53,7 +53,7 @@ _SETTINGS = {
     "text.color": ink("ink"),
     "grid.color": ink("line"),
     "grid.linewidth": 1,
-    "hatch.color": ink("soft"),
+    "hatch.color": ink("fail"),
     "hatch.linewidth": 1,
     "patch.edgecolor": ink("ink"),
 }

@@ -1,6 +1,7 @@
 """How series are told apart: by colour, by mark and by dashes, and by name in a list under the axes."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from report.charts.ink import ink
@@ -21,6 +22,15 @@ _DASHES: Sequence[tuple[float, tuple[float, ...]]] = (
 )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Named:
+    """A series in the list of names. ``ranged``: it has a range and no value."""
+
+    name: str
+    stated: bool
+    ranged: bool = False
+
+
 def draw(
     axes: "Axes",
     index: int,
@@ -30,9 +40,10 @@ def draw(
     *,
     stated: bool,
     joined: bool = True,
+    mark: str | None = None,
 ) -> None:
     """One series: marks, a line between them if ``joined``, and a bar for each interval. What a baseline ``stated``
-    has hollow marks and a dashed line."""
+    has hollow marks and a dashed line. ``mark``: another than that of its place."""
     colour = ink(f"c{index % 8}")
     dashes = _DASHES[index % len(_DASHES)] if stated else "solid"
     bars = [(at, *bounds) for at, bounds in zip(x, intervals, strict=True) if bounds is not None]
@@ -47,7 +58,7 @@ def draw(
         linestyle=dashes if joined else "none",
         linewidth=1.2 if stated else 1.8,
         color=colour,
-        marker=_MARKS[index % len(_MARKS)],
+        marker=mark or _MARKS[index % len(_MARKS)],
         markersize=7,
         markerfacecolor=ink("paper") if stated else colour,
         markeredgecolor=colour,
@@ -56,22 +67,16 @@ def draw(
     )
 
 
-def name_all(
-    canvas: Canvas, left: float, top: float, names: Sequence[str], stated: Sequence[bool], *, joined: bool
-) -> None:
+def name_all(canvas: Canvas, left: float, top: float, named: Sequence[Named], *, joined: bool) -> None:
     """The list of names, a row each."""
     sheet = canvas.sheet()
-    for index, (name, theirs) in enumerate(zip(names, stated, strict=True)):
+    for index, one in enumerate(named):
         y = top + ROW * (index + 0.5)
         x = [left, left + 15, left + 30]
-        draw(sheet, index, x[1:2], [y], [None], stated=theirs, joined=False)
         if joined:
-            dashes = _DASHES[index % len(_DASHES)] if theirs else "solid"
-            line = sheet.plot(
-                x, [y] * 3, linestyle=dashes, linewidth=1.2 if theirs else 1.8, color=ink(f"c{index % 8}")
-            )
-            line[0].set_zorder(1)
-        sheet.text(left + 40, y + 4, shortened(name, canvas.width - left - 50))
+            draw(sheet, index, [x[0], x[2]], [y, y], [None, None], stated=one.stated, mark="None")
+        draw(sheet, index, x[1:2], [y], [None], stated=one.stated, joined=False, mark="|" if one.ranged else None)
+        sheet.text(left + 40, y + 4, shortened(one.name, canvas.width - left - 50))
 
 
 def rules(axes: "Axes") -> None:

@@ -125,6 +125,6 @@ def _paint(canvas: Canvas, drawn: Sequence[Steps]) -> None:
         axes.plot([steps.accepted], [row + 1], marker="^", markersize=7, color=ink("ink"), clip_on=False)
         y = _TOP + _ROW * (row + 0.6)
         sheet.text(left - 8, y, shortened(steps.cell, left), ha="right")
-        said = f"{percent(steps.share(0))} none, mean {figure(round(steps.accepted, 2))}"
+        said = f"mean {figure(round(steps.accepted, 2))}; none in {percent(steps.share(0))}"
         sheet.text(_WIDTH - _RIGHT + 10, y, said, color=ink("soft"))
     sheet.text(6, 13, f"share of verify steps (highest bar: {percent(tallest)}); ▲ mean")

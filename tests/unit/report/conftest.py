@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import comb
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -106,6 +107,7 @@ def check(
     *,
     measurements: Sequence[Measurement] = (),
     differences: Sequence[Difference] = (),
+    histogram: Sequence[int] | None = None,
 ) -> CheckResult:
     return CheckResult(
         check=name,
@@ -114,8 +116,14 @@ def check(
         detail=detail,
         measurements=tuple(measurements),
         differences=tuple(differences),
-        histogram=None,
+        histogram=None if histogram is None else tuple(histogram),
     )
+
+
+def steps(acceptance: float) -> list[int]:
+    """About 1000 verify steps by drafted tokens accepted of eight, as many as that acceptance needs."""
+    share = min(1.0, (acceptance - 1) / 8)
+    return [round(1000 * comb(8, n) * share**n * (1 - share) ** (8 - n)) for n in range(9)]
 
 
 def checks(
@@ -145,6 +153,7 @@ def checks(
                     number("acceptance", acceptance, "tokens/step"),
                     number("server_accept_length", acceptance + 0.05, "tokens/step"),
                 ],
+                histogram=steps(acceptance),
             )
         )
     return tuple(found)
