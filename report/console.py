@@ -61,8 +61,10 @@ def planted_mark(place: Place) -> str:
 
 
 def two_sides(number: ComparedNumber, baseline: Baseline | None = None) -> tuple[str, str, str, str]:
-    """What, here, there and the ratio of a compared number with its 95 % interval, as words. What a baseline says happened stands on its side
-    of the launches that failed, which it does not count."""
+    """What, here, there and the ratio of a compared number with its 95 % interval, as words.
+
+    What a baseline says happened stands on its side of the launches that failed, which it does not count.
+    """
     at = at_label(number.at)
     there = _side(number.baseline, number.baseline_low, number.baseline_high, number.unit)
     if number.name == "failure_share" and number.baseline is None and baseline is not None and baseline.outcome:

@@ -10,6 +10,7 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from report.armed import armed_lines
 from report.charts.acceptance import acceptance, points
 from report.charts.bar import interval_bar
 from report.charts.concurrency import rates, throughput
@@ -20,6 +21,7 @@ from report.compare import cell_facts
 from report.console import because, certainty, run_summary, two_sides
 from report.crashes import MOST, has_time_line
 from report.document import Document
+from report.gains import BEST_HEADINGS, best_rows, crossover_words
 from report.grid import grid, places
 from report.load import LoadedCell, LoadedRun
 from report.numbers import cell_numbers, shown_checks, shown_numbers, why_withheld
@@ -99,6 +101,7 @@ def _environment() -> Environment:
         "acceptance_chart": acceptance,
         "acceptance_points": points,
         "archived_file": archived_file,
+        "armed_lines": armed_lines,
         "because": because,
         "cell_anchor": _cell_anchor,
         "certainty": certainty,
@@ -107,6 +110,9 @@ def _environment() -> Environment:
         "headline": _headline,
         "has_time_line": has_time_line,
         "heat_map": heat_map,
+        "BEST_HEADINGS": BEST_HEADINGS,
+        "best_rows": best_rows,
+        "crossover_words": crossover_words,
         "gpu_rows": gpu_rows,
         "interval_bar": interval_bar,
         "key_rows": _key_rows,

@@ -186,7 +186,7 @@ def _load_run(directory: RunDirectory) -> tuple[LoadedRun, list[Problem]]:
             problems.append(Problem(path=f"{relative}/plan.json", problem=edited))
     except RecordError as error:
         problems.append(Problem(path=f"{relative}/plan.json", problem=str(error)))
-    results, unusable = directory.results()
+    results, explaining, unusable = directory.read_results()
     problems += unusable
     problems += [
         Problem(
@@ -197,7 +197,7 @@ def _load_run(directory: RunDirectory) -> tuple[LoadedRun, list[Problem]]:
         if not _agrees(result, plan)
     ]
     results = tuple(result for result in results if _agrees(result, plan))
-    armed = tuple((result, f"{relative}/cells/{result.cell}/{result.attempt}") for result in directory.armed_results())
+    armed = tuple((result, f"{relative}/cells/{result.cell}/{result.attempt}") for result in explaining)
     verdicts = run_verdicts(results)
     attempts = _attempts(relative, results, verdicts)
     loaded = LoadedRun(

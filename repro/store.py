@@ -81,14 +81,15 @@ class RunDirectory:
         Those with evidence hooks armed are not among them, since they count nowhere: `armed_results` has them. Raises
         `RecordError` if `run.json` itself is invalid.
         """
-        results, problems = self._all_results()
-        return tuple(result for result in results if result.explains is None), problems
+        results, _, problems = self.read_results()
+        return results, problems
 
     def armed_results(self) -> tuple[Result, ...]:
         """The results of attempts that only explain others; problems are told by `results`."""
-        return tuple(result for result in self._all_results()[0] if result.explains is not None)
+        return self.read_results()[1]
 
-    def _all_results(self) -> tuple[tuple[Result, ...], tuple[Problem, ...]]:
+    def read_results(self) -> tuple[tuple[Result, ...], tuple[Result, ...], tuple[Problem, ...]]:
+        """What `results` and `armed_results` have, read once: measured, armed, problems."""
         run = self.run()
         results: list[Result] = []
         attempts, strays = self.attempts()
@@ -107,7 +108,8 @@ class RunDirectory:
             else:
                 said = f"{result.target}, {result.run_id}, {result.cell}, attempt {result.attempt}"
                 problems.append(self._problem(path, f"belongs to another place: it says {said}; move it back"))
-        return tuple(results), tuple(problems)
+        measured = tuple(result for result in results if result.explains is None)
+        return measured, tuple(result for result in results if result.explains is not None), tuple(problems)
 
     def relative(self, path: Path) -> str:
         """A path in this run as records and messages show it: from the results directory on."""
