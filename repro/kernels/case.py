@@ -15,7 +15,7 @@ QUICK_ARCHITECTURES = ("sm_103", "sm_120")
 SHAPES = ("gqa-8-2-128", "gqa-8-2-64", "mha-2-2-192-128", "mla-4-1-576-512")
 QUICK_SHAPES = ("gqa-8-2-128",)
 
-Parameter: TypeAlias = str | int | float | bool | None | tuple[str, ...] | tuple[int, ...]
+Parameter: TypeAlias = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | None
 
 _SHAPE = re.compile(r"(gqa|mha|mla)-([1-9][0-9]{0,2})-([1-9][0-9]{0,2})-([1-9][0-9]{0,3})(?:-([1-9][0-9]{0,3}))?")
 _ARCHITECTURE = re.compile(r"sm_([1-9][0-9]{1,2})")
