@@ -92,6 +92,26 @@ def digest_of(hashes: dict[str, str]) -> str:
     return hashlib.sha256("".join(lines).encode("utf-8")).hexdigest()
 
 
+def headers(name: str, *, method: int, crc: int, packed: int, size: int, begins: int) -> tuple[bytes, bytes]:
+    """(local header, central header) of a file of a bundle: every byte of them follows from the arguments."""
+    raw = name.encode("ascii")
+    sizes = (crc, packed, size, len(raw), 0)
+    local = _LOCAL.pack(b"PK\x03\x04", NEEDED, 0, method, DOS_TIME, DOS_DATE, *sizes)
+    place = (0, 0, 0, mode_of(name) << 16, begins)
+    central = _CENTRAL.pack(b"PK\x01\x02", MADE_BY, NEEDED, 0, method, DOS_TIME, DOS_DATE, *sizes, *place)
+    return local + raw, central + raw
+
+
+def end_record(entries: int, directory_bytes: int, begins: int) -> bytes:
+    """What the archive ends with. ``begins``: where the central directory does."""
+    return _END.pack(b"PK\x05\x06", 0, 0, entries, entries, directory_bytes, begins, 0)
+
+
+def overhead_bytes(name: str) -> int:
+    """What the headers of a file take."""
+    return _LOCAL.size + _CENTRAL.size + 2 * len(name)
+
+
 def said(text: str) -> str:
     """A name out of the archive, harmless and short."""
     shown = ascii(text)
@@ -305,10 +325,12 @@ def _entry(data: bytes, fields: tuple[Any, ...], name_bytes: bytes, header: int,
     _size_problem(where, method, packed, size)
     if offset != header or header + _LOCAL.size + name_length + packed > limit:
         raise RefusedError(f"{where}: does not begin where the entry before it ends: data are hidden or overlap")
-    local = (b"PK\x03\x04", needed, flags, method, time, date, crc, packed, size, name_length, 0)
-    begins = header + _LOCAL.size + name_length
-    if _LOCAL.unpack_from(data, header) != local or data[header + _LOCAL.size : begins] != name_bytes:
+    local, central = headers(name, method=method, crc=crc, packed=packed, size=size, begins=header)
+    begins = header + len(local)
+    if data[header:begins] != local:
         raise RefusedError(f"{where}: its two headers do not say the same")
+    if _CENTRAL.pack(*fields) + name_bytes != central:
+        raise RefusedError(f"{where}: its header is not that of a file of a bundle")
     return Entry(name, method, crc, packed, size, header, begins)
 
 
