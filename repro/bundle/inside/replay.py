@@ -1,0 +1,315 @@
+"""`python3 replay.py`: runs the launches of the bundle that it lies in, and says whether its failure shows here.
+
+Nothing needs to be installed for this file: standard library, Python 3.10 and newer, Linux. Each launch runs in a fresh
+folder, is ended at a hard limit, and leaves no process, container or port behind, also when this program is killed.
+
+Exit status, as `git bisect run` reads it: 0 not reproduced, 1 reproduced, 125 could not run or could not tell,
+129 wrong usage, 130 interrupted.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import secrets
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable  # noqa: TC003
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+HOME = Path(__file__).resolve().parent
+sys.path.insert(0, str(HOME))  # not there under -I and -P
+
+import counting  # type: ignore[import-not-found]  # noqa: E402  # they lie beside this file
+import judging  # type: ignore[import-not-found]  # noqa: E402
+import launching  # type: ignore[import-not-found]  # noqa: E402
+import machine  # type: ignore[import-not-found]  # noqa: E402
+import verify  # type: ignore[import-not-found]  # noqa: E402
+
+USAGE, INTERRUPTED = 129, 130
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_GIVEN = {
+    "model": ("--model-path", "--model"),
+    "draft_model": ("--speculative-draft-model-path",),
+    "script": ("--script",),
+}
+"""Options of ours that replace what follows these options of the engine's."""
+_PLACES_OF_IMAGE = ("PATH", "HOME", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CUDA_HOME")
+"""Where the programs and libraries of an image lie is no matter of a machine without it."""
+_UNKNOWN_FLAG = r"unrecognized arguments?: |[Nn]o such option|unexpected argument|unknown option"
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"replay: {message} (--help lists the options)\n")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The documents of an unpacked bundle."""
+
+    step: "dict[str, Any]"
+    expectation: "dict[str, Any]"
+    needs: "dict[str, Any]"
+    oracle: "dict[str, Any] | None"
+    digest: str
+
+
+def main(arguments: "list[str]") -> int:
+    """The exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        bundle = read_bundle(HOME)
+        owner = os.environ.get(launching.OWNER_FD)
+        stop = launching.Stop(int(owner) if owner else None)
+        out = Path(options.out) if options.out else Path(tempfile.mkdtemp(prefix="graphrepro-replay-"))
+        (out / "launches").mkdir(parents=True)
+    except (OSError, ValueError, KeyError) as problem:
+        tell(f"{type(problem).__name__}: {problem}: unpack the whole bundle, and give --out a new folder")
+        return USAGE
+    facts: dict[str, Any] = {"machine": platform.machine(), "replay_python": platform.python_version()}
+    runtime, blocked = choose_runtime(bundle, options, facts)
+    tally = counting.Tally()
+    launches = options.launches or counting.default_launches(bundle.expectation)
+    if blocked is None:
+        tell(f"{bundle.expectation['statement']}")
+        tell(f"{launches} launch{'es' if launches > 1 else ''}, {runtime.name}; their evidence goes to {out}")
+        blocked = run_launches(
+            bundle, runtime, options, launches=launches, out=out, tally=tally, stop=stop, facts=facts
+        )
+    record = conclude(bundle, runtime, tally, blocked, facts, image=options.image or bundle.needs["image"])
+    (out / "replay.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(record, indent=2) if options.json else record["statement"], flush=True)
+    return INTERRUPTED if stop.asked() else counting.exit_status(record)
+
+
+def read_bundle(folder: Path) -> Bundle:
+    """The bundle in the folder. Raises OSError, ValueError or KeyError for what is none."""
+    documents = {name: json.loads((folder / f"{name}.json").read_bytes()) for name in ("step", "expectation", "needs")}
+    for name, record in (("step", "step"), ("expectation", "bundle-expectation"), ("needs", "bundle-needs")):
+        if documents[name].get("record") != record:
+            raise ValueError(f"{name}.json is no {record!r} record")
+    oracle = folder / "oracle.json"
+    return Bundle(
+        step=documents["step"],
+        expectation=documents["expectation"],
+        needs=documents["needs"],
+        oracle=json.loads(oracle.read_bytes()) if oracle.is_file() else None,
+        digest=_digest(folder / "manifest.json"),
+    )
+
+
+def _digest(manifest: Path) -> str:
+    """The bundle's digest as it was before an earlier replay was put into it; zeros for a folder without a manifest."""
+    if not manifest.is_file():
+        return "0" * 64
+    files = json.loads(manifest.read_bytes())["files"]
+    return str(verify.digest_of({file["path"]: file["sha256"] for file in files if file["path"] != "replay.json"}))
+
+
+def choose_runtime(
+    bundle: Bundle, options: argparse.Namespace, facts: "dict[str, Any]"
+) -> "tuple[launching.Local | launching.Docker, str | None]":
+    """The runtime, and why it cannot run the bundle (None if it can)."""
+    needs = bundle.needs
+    facts["architecture"] = needs["architecture"]
+    payload = HOME / "payload"
+    image = options.image or needs["image"]
+    if (options.runtime or needs["runtime"]) == "docker":
+        weights = (*launching.weight_folders(options.model), *launching.weight_folders(options.draft_model))
+        gpus = options.gpus or ("all" if needs["gpus"] else None)
+        python = options.image_python or needs["image_python"] or "python3"
+        runtime: launching.Local | launching.Docker = launching.Docker(
+            image or "", python, payload, needs, None if gpus == "none" else gpus, weights
+        )
+    else:
+        runtime = launching.Local(options.python or sys.executable, payload)
+    problems: tuple[Callable[[], str | None], ...] = (
+        lambda: bundle.expectation["undecided"],
+        lambda: machine.system_problem(needs, any_gpu=options.any_gpu, facts=facts),
+        lambda: machine.weights_problem(needs["model"], options.model, "--model"),
+        lambda: machine.weights_problem(needs["draft_model"], options.draft_model, "--draft-model"),
+        lambda: (
+            machine.docker_problem(image, facts)
+            if runtime.name == "docker"
+            else machine.interpreter_problem(runtime.python, needs["modules"], facts)
+        ),
+    )
+    return runtime, next((found for problem in problems if (found := problem()) is not None), None)
+
+
+def run_launches(
+    bundle: Bundle,
+    runtime: "launching.Local | launching.Docker",
+    options: argparse.Namespace,
+    *,
+    launches: int,
+    out: Path,
+    tally: "counting.Tally",
+    stop: "launching.Stop",
+    facts: "dict[str, Any]",
+) -> "str | None":
+    """Makes the launches; why no more could be made, None if all were."""
+    token = secrets.token_hex(4)
+    blocked = None
+    while tally.made() < launches and blocked is None:
+        number = len(tally.runs) + 1
+        folder = out / "launches" / str(number)
+        folder.mkdir(parents=True)
+        run = make_launch(bundle, runtime, options, folder=folder, label=f"replay-{token}/{number}", stop=stop)
+        if stop.asked() is not None:
+            return f"it was interrupted ({stop.asked()})"
+        tally.runs.append(run)
+        version = judging.engine_version(folder)
+        facts.update({"engine_version": version} if version else {})
+        tell(f"launch {number}: {run['state'].replace('_', ' ')}: {run['detail']}")
+        if options.until_seen and run["state"] == "reproduced":
+            break
+        blocked = unknown_flag(folder, run) or tally.problem()
+    return blocked
+
+
+def make_launch(
+    bundle: Bundle,
+    runtime: "launching.Local | launching.Docker",
+    options: argparse.Namespace,
+    *,
+    folder: Path,
+    label: str,
+    stop: "launching.Stop",
+) -> "dict[str, Any]":
+    """One launch in the folder, judged: a run of the `replay` record."""
+    begun, number = time.monotonic(), int(folder.name)
+    step = resolve(bundle, runtime, options, number=number)
+    step["environment"] = {**step["environment"], launching.LABEL: label}
+    (folder / "step.json").write_text(json.dumps(step, indent=1), encoding="utf-8")
+    launch = launching.Launch(folder, label, launching.limit_s(step), launching.grace_s(step))
+    wrong = runtime.run(launch, stop)
+    judged = judging.judge(folder, bundle.expectation, bundle.oracle)
+    detail = f"{judged.detail}: {wrong}" if wrong and judged.state == "void" else judged.detail
+    return {
+        "launch": number,
+        "state": judged.state,
+        "outcome": judged.outcome,
+        "signature": bundle.expectation["signature"] if judged.state == "reproduced" else None,
+        "detail": detail[:1000],
+        "wall_s": round(time.monotonic() - begun, 3),
+    }
+
+
+def unknown_flag(folder: Path, run: "dict[str, Any]") -> "str | None":
+    """What the engine's refusal of the command line says, if it is not the bundle's failure; else None."""
+    if run["outcome"] != "refused" or run["state"] != "another_failure":
+        return None
+    line = judging.first_lines(folder / "evidence" / "server.log", [_UNKNOWN_FLAG])[0]
+    return f"this engine does not know a flag of the bundle's: {line.strip()[:300]}" if line is not None else None
+
+
+def resolve(
+    bundle: Bundle, runtime: "launching.Local | launching.Docker", options: argparse.Namespace, *, number: int
+) -> "dict[str, Any]":
+    """The step with nothing left to fill in, for one launch on this machine."""
+    port = free_port()
+    values = {**runtime.place(), "port": str(port), "attempt": str(number)}
+    given = {name: getattr(options, name) for name in _GIVEN if getattr(options, name) is not None}
+    values.update(given)
+
+    def filled(text: str) -> str:
+        return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
+
+    argv = [filled(word) for word in bundle.step["argv"]]
+    for name, value in given.items():  # also where the bundle names weights that any machine can fetch
+        for place, word in enumerate(argv[:-1]):
+            if word in _GIVEN[name]:
+                argv[place + 1] = value
+    outside = runtime.name == "local" and bundle.needs["runtime"] == "docker"
+    environment = {
+        name: filled(text)
+        for name, text in bundle.step["environment"].items()
+        if not (outside and name in _PLACES_OF_IMAGE)
+    }
+    return {**bundle.step, "argv": argv, "environment": environment, "port": port, "attempt": number}
+
+
+def free_port() -> int:
+    """A port that was free a moment ago; the attempt program says if it no longer is."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def conclude(
+    bundle: Bundle,
+    runtime: "launching.Local | launching.Docker",
+    tally: "counting.Tally",
+    blocked: "str | None",
+    facts: "dict[str, Any]",
+    *,
+    image: "str | None",
+) -> "dict[str, Any]":
+    """The record `replay`."""
+    reproduced, clean = tally.count("reproduced"), tally.count("clean")
+    n = reproduced + clean
+    return {
+        "record": "replay",
+        "schema_version": 1,
+        "bundle_digest": bundle.digest,
+        "runtime": runtime.name,
+        "image": image if runtime.name == "docker" else None,
+        "reproduced": reproduced,
+        "launches": n,
+        "upper": counting.upper_bound(n) if n and not reproduced else None,
+        "blocked": blocked,
+        "statement": counting.statement(tally, blocked),
+        "runs": tally.runs,
+        "facts": facts,
+    }
+
+
+def tell(text: str) -> None:
+    """Progress, to stderr; control codes out of a log do nothing to the terminal."""
+    print("replay: " + "".join(mark if mark.isprintable() else " " for mark in text), file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser.add_argument("--runtime", choices=("docker", "local"), help="default: as the failure was seen")
+    parser.add_argument(
+        "--python", metavar="P", help="local: the engine's interpreter, with aiohttp; default: this one"
+    )
+    parser.add_argument("--image", metavar="IMAGE", help="docker: another image than the bundle's")
+    parser.add_argument("--image-python", metavar="P", help="docker: the interpreter in the image")
+    parser.add_argument(
+        "--gpus", metavar="GPUS", help="docker: as of docker run; default: all, or none if none are needed"
+    )
+    parser.add_argument("--any-gpu", action="store_true", help="also on a GPU that is not the bundle's")
+    parser.add_argument(
+        "--model", type=_path, metavar="DIR", help="the weights; also in place of those that the bundle names"
+    )
+    parser.add_argument("--draft-model", type=_path, metavar="DIR", help="the draft model's weights")
+    parser.add_argument("--script", type=_path, metavar="FILE", help="another script, for the simulated engine")
+    parser.add_argument("--launches", type=_positive, metavar="N", help="default: enough at the rate it was seen at")
+    parser.add_argument("--until-seen", action="store_true", help="stop at the first launch that shows the failure")
+    parser.add_argument("--out", metavar="DIR", help="for evidence and replay.json; default: a new temporary folder")
+    parser.add_argument("--json", action="store_true", help="print the record in place of the statement")
+    return parser
+
+
+def _path(text: str) -> str:
+    """A path that is there, as an absolute one; other texts, such as the name of a model, as they are."""
+    return str(Path(text).absolute()) if Path(text).exists() else text
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 10000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of launches (1 to 10000)")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
