@@ -24,7 +24,7 @@ PHASES = (
 def log_of(zone_h: int = 0, text: str = "") -> tuple[bytes, int]:
     """A server's log of a launch that began at 10:00:00 UTC, and where its telling line begins. The engine's clock is
     ``zone_h`` hours ahead."""
-    hour = 10 + zone_h
+    hour = f"{10 + zone_h:02}"
     before = f"[2026-11-30 {hour}:00:01] server_args=ServerArgs(model_path='m')\n" + "".join(
         f"[2026-11-30 {hour}:01:{second:02} TP0] Decode batch, #running-req: 8\n" for second in range(31)
     )
