@@ -52,7 +52,7 @@ def expectation(contents: Contents, *, redact: Redact = str) -> BundleExpectatio
         undecided=None,
         k=k,
         n=n,
-        statement=f"no failure was seen in {n} launches of {contents.first.result.cell}",
+        statement=f"no failure was seen in {_launches(n)} of {contents.first.result.cell}",
     )
     if not failing:
         return plain
@@ -210,7 +210,11 @@ def _tried(made: BundleExpectation, contents: Contents, failing: Sequence[Gather
 
 
 def _with_rate(words: str, plain: BundleExpectation) -> str:
-    return f"{words}: seen in {plain.k} of {plain.n} launches"
+    return f"{words}: seen in {plain.k} of {_launches(plain.n)}"
+
+
+def _launches(n: int) -> str:
+    return f"{n} launch{'' if n == 1 else 'es'}"
 
 
 def _range(counts: Sequence[int]) -> str:

@@ -8,6 +8,7 @@ Exit status, as `git bisect run` reads it: 0 not reproduced, 1 reproduced, 125 c
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -273,7 +274,8 @@ def conclude(
 
 def tell(text: str) -> None:
     """Progress, to stderr; control codes out of a log do nothing to the terminal."""
-    print("replay: " + "".join(mark if mark.isprintable() else " " for mark in text), file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # nobody may be left to read it
+        print("replay: " + "".join(mark if mark.isprintable() else " " for mark in text), file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
