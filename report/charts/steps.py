@@ -16,7 +16,7 @@ from report.load import LoadedCell, LoadedRun
 from report.numbers import why_withheld
 from report.words import figure, percent
 
-_WIDTH, _TOP, _ROW, _BOTTOM, _RIGHT = 640, 26, 40, 40, 150
+_WIDTH, _TOP, _ROW, _BOTTOM, _RIGHT = 640, 26, 40, 40, 180
 _MOST = 12
 """More rows are in the table only."""
 

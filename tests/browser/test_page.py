@@ -108,6 +108,7 @@ ALLOWED = {
     ),
     *("h3", "h4", "head", "header", "html", "input", "label", "li", "line", "main", "meta", "nav", "ol", "output", "p"),
     *("path", "polyline", "pre", "rect", "script", "section", "small", "span", "strong", "style", "summary", "svg"),
+    *("defs", "desc", "pattern", "use"),
     *("table", "tbody", "td", "text", "th", "thead", "title", "tr", "ul"),
 }
 
