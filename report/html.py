@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from importlib import resources
 
@@ -21,6 +22,7 @@ from report.compare import cell_facts
 from report.console import because, certainty, run_summary, two_sides
 from report.crashes import MOST, has_time_line
 from report.document import Document
+from report.folding import PAGE_BYTES, Folded, Listed, fold, listed, pictured, self_tests_of
 from report.gains import BEST_HEADINGS, best_rows, crossover_words
 from report.grid import grid, places
 from report.load import LoadedCell, LoadedRun
@@ -43,20 +45,61 @@ from report.words import (
 from repro.baselines import archived_file
 from repro.environment import KEY_FIELDS
 from repro.escape import one_line, visible
-from repro.model import Fact, Result
+from repro.model import Fact, Finding, Result
 
 
 def render(document: Document) -> str:
-    """The page. Deterministic: the same document gives the same bytes."""
+    """The page. Deterministic: the same document gives the same bytes.
+
+    Launches come last, because they get the room that is left: the templates put marks where they are to stand.
+    """
+    page = _without_launches(document)
+    room = PAGE_BYTES - len(page.encode())
+    folded = fold(listed(document), _teller(document), room)
+    return _MARK.sub(lambda found: _filled(found, folded), page)
+
+
+_MARK = re.compile("\x00(launches|note):([^\x00]*)\x00")  # no text on the page has a NUL: it is spelled out
+
+
+def _mark(kind: str, name: str) -> Markup:
+    return Markup(f"\x00{kind}:{name}\x00")  # noqa: S704 - replaced before anybody sees it
+
+
+def _filled(found: re.Match[str], folded: Folded) -> str:
+    kind, name = found.groups()
+    if kind == "launches":
+        return folded.lists.get(name, "")
+    return Markup('<p class="note">{}</p>').format(folded.notes[name]) if name in folded.notes else ""
+
+
+def _teller(document: Document) -> Callable[[Listed], Markup]:
+    """Tells a launch in full."""
     environment = _environment()
+    shared = {"document": document, "record": document.record}
+    modules = {name: environment.get_template(f"{name}.html.j2").make_module(shared) for name in ("parts", "pictures")}
+    template = environment.get_template("attempt.html.j2")
+
+    def tell(one: Listed) -> Markup:
+        told = template.render(**shared, **modules, run=one.run, attempt=one.attempt)
+        return Markup(told)  # noqa: S704 - a template's own output
+
+    return tell
+
+
+def _without_launches(document: Document) -> str:
     style, script = _packaged("page.css"), _packaged("page.js")
-    return environment.get_template("findings.html.j2").render(
-        document=document,
-        record=document.record,
-        style=Markup(style),  # noqa: S704 - our own file
-        style_digest=_digest(style),
-        script=Markup(script),  # noqa: S704 - our own file
-        script_digest=_digest(script),
+    return (
+        _environment()
+        .get_template("findings.html.j2")
+        .render(
+            document=document,
+            record=document.record,
+            style=Markup(style),  # noqa: S704 - our own file
+            style_digest=_digest(style),
+            script=Markup(script),  # noqa: S704 - our own file
+            script_digest=_digest(script),
+        )
     )
 
 
@@ -115,10 +158,14 @@ def _environment() -> Environment:
         "crossover_words": crossover_words,
         "gpu_rows": gpu_rows,
         "interval_bar": interval_bar,
+        "mark": _mark,
+        "same_facts": _same_facts,
+        "self_tests_of": self_tests_of,
         "key_rows": _key_rows,
         "line_moment": moment,
         "number_label": number_label,
         "other_facts": _other_facts,
+        "pictured": pictured,
         "place_rows": place_rows,
         "rates": rates,
         "score_rows": score_rows,
@@ -139,8 +186,11 @@ def anchor(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.+-]", "-", text)
 
 
-def _cell_anchor(document: Document, cell: str) -> str:
-    return next((found.anchor for run in document.shown for found in run.cells if found.id == cell), cell)
+def _cell_anchor(document: Document, cell: str, finding: Finding) -> str:
+    """Of the target that the evidence of the finding is from, should several have such a cell."""
+    targets = {link.path.partition("/")[0] for link in finding.evidence if link.path is not None}
+    found = [(run.run.target in targets, one.anchor) for run in document.shown for one in run.cells if one.id == cell]
+    return next((name for ours, name in found if ours), found[0][1] if found else cell)
 
 
 def _finalize(value: object) -> object:
@@ -156,6 +206,17 @@ def _counts(run: LoadedRun) -> list[tuple[str, int]]:
     """How many cells have which verdict or state, in the order of the legend."""
     counted = Counter(place.word for place in places(run))
     return [(word, counted[word]) for word in VERDICTS if counted[word]]
+
+
+def _same_facts(run: LoadedRun) -> dict[str, LoadedCell]:
+    """By cell, the first cell of the run whose facts of the comparability key are all the same; not for that itself."""
+    first: dict[str, LoadedCell] = {}
+    same: dict[str, LoadedCell] = {}
+    for cell in (cell for cell in run.cells if cell.attempts):
+        told = repr(_key_rows(run, cell))
+        if first.setdefault(told, cell) is not cell:
+            same[cell.id] = first[told]
+    return same
 
 
 def _key_rows(run: LoadedRun, cell: LoadedCell) -> list[tuple[str, Fact]]:
