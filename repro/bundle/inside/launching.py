@@ -28,7 +28,7 @@ LOOK_S = 0.1
 COMMAND_S = 60.0
 SPARE_S = 120.0
 """What a launch may take beyond all of its own limits together."""
-_KEPT = ("HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "TZ")
+KEPT = ("HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "TZ")
 """Of our environment: where programs, libraries and caches lie. Nothing that steers an engine, and no secret."""
 
 
@@ -193,7 +193,7 @@ def grace_s(step: "dict[str, Any]") -> float:
 
 def inherited(python: str) -> "dict[str, str]":
     """What an attempt gets of our environment, with the programs of the engine's environment first."""
-    found = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    found = {name: os.environ[name] for name in KEPT if name in os.environ}
     return {**found, "PATH": os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", os.defpath)])}
 
 
