@@ -39,7 +39,7 @@ def expectation(contents: Contents, *, redact: Redact = str) -> BundleExpectatio
     Every rule has been tried on the attempts that show the failure and on those that do not: where none tells them
     apart, ``undecided`` says why.
     """
-    failing = [attempt for attempt in contents.attempts if attempt.fails]
+    failing = shown(contents)
     k, n = rate(contents)
     plain = BundleExpectation(
         kind=contents.subject.signature.kind,
@@ -60,6 +60,12 @@ def expectation(contents: Contents, *, redact: Redact = str) -> BundleExpectatio
     alike = [attempt for attempt in failing if (attempt.result.outcome == "completed") == completed]
     make = _of_content if completed else _of_end
     return _tried(make(plain, contents, alike, redact), contents, alike)
+
+
+def shown(contents: Contents) -> list[GatheredAttempt]:
+    """The attempts that show the failure, of the cell that the bundle replays."""
+    cell = contents.first.result.cell
+    return [attempt for attempt in contents.attempts if attempt.fails and attempt.result.cell == cell]
 
 
 def rate(contents: Contents) -> tuple[int, int]:

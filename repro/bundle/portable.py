@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 from repro import codec
 from repro.bundle.contents import Contents, GatheredAttempt
-from repro.bundle.expectation import BY_KIND
+from repro.bundle.expectation import BY_KIND, shown
 from repro.bundle.inside import judging, launching
 from repro.bundle.script import script_text
 from repro.canonical import pretty_bytes
@@ -75,7 +75,7 @@ def portable(contents: Contents, *, statement: str, whole: bool = False) -> Port
 def kept_checks(contents: Contents, step: Step) -> tuple[CheckPlan, ...]:
     """The checks that a reproduction needs. A server that died or hung: those up to the last in which one did, none if
     it never was ready. One that was wrong: those whose answers tell it."""
-    failing = [attempt for attempt in contents.attempts if attempt.fails]
+    failing = shown(contents)
     kind = contents.subject.signature.kind
     if not failing:
         return step.checks
