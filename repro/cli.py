@@ -76,12 +76,14 @@ def _parser() -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = _Parser(
         prog="python -m repro",
         description="What happened, on what, and can it be trusted.",
-        epilog="exit status: 0 the work was done, whatever it says, 2 bad arguments or unreadable files, 4 something "
-        "is unavailable, 5 a record is invalid, 130 interrupted",
+        epilog="exit status of `diagnose`: 0 the work was done, whatever it says, 2 bad arguments or unreadable files, "
+        "4 something is unavailable, 5 a record is invalid, 130 interrupted; of others: see their --help",
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_add_diagnose,):
+    from repro.kernels.cli import add as add_kernels
+
+    for add in (_add_diagnose, add_kernels):
         add(commands)
     return parser
 

@@ -8,6 +8,9 @@ from typing import TypeAlias
 from repro.errors import SpecError
 from repro.model.kernels import EvidenceClass, KernelCell, KernelCheck
 
+PINNED_SGLANG = "0.5.23"
+"""The release whose kernel is meant where nothing else is asked for."""
+
 BUDGETS = (4, 7, 8, 9, 12, 15, 16, 24, 31, 32)
 QUICK_BUDGETS = (8, 9, 16)
 ARCHITECTURES = ("sm_90", "sm_100", "sm_103", "sm_120")
@@ -24,14 +27,17 @@ _ARCHITECTURE = re.compile(r"sm_([1-9][0-9]{1,2})")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
     """What the user asked for. ``quick``: the small set that CI runs. ``budgets``, ``shapes`` and ``architectures`` are
-    None where the user named none: an arm then takes its own default. ``wheels``: a folder with wheels of SGLang's
-    releases, or such wheels unpacked."""
+    None where the user named none: an arm then takes its own default. ``tritons``: folders that hold other versions of
+    Triton; ``wheels``: a folder with wheels of SGLang's releases; ``releases``: their versions, None for all of the
+    arm's own list."""
 
     budgets: tuple[int, ...] | None
     shapes: tuple[str, ...] | None
     architectures: tuple[str, ...] | None
     quick: bool
+    tritons: tuple[str, ...]
     wheels: str | None
+    releases: tuple[str, ...] | None
 
     def some_budgets(self) -> tuple[int, ...]:
         return self.budgets or (QUICK_BUDGETS if self.quick else BUDGETS)

@@ -59,7 +59,7 @@ def find(path: str | None, scratch: Path) -> Release:
     else:
         root = Path(path)
         if root.suffix == ".whl":
-            root = _unpacked(root, scratch)
+            root = unpacked(root, scratch)
     for kernel in KERNEL_FILES:
         if (root / kernel).is_file():
             return Release(version=_release_version(root), root=root.resolve(), kernel=kernel)
@@ -140,7 +140,7 @@ def _release_version(root: Path) -> str:
     raise LoadingError(f"{root}: no sglang-*.dist-info beside sglang/ says the version; give a whole unpacked wheel")
 
 
-def _unpacked(wheel: Path, scratch: Path) -> Path:
+def unpacked(wheel: Path, scratch: Path) -> Path:
     """Where the Python files of a wheel of SGLang now lie."""
     folder = scratch / wheel.stem
     if folder.is_dir():

@@ -1,0 +1,46 @@
+"""The arms, and what each can be asked for. Adding one is adding a line, a plan and a program."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+from repro.kernels.case import Case, Selection
+from repro.model.kernels import KernelCheck
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arm:
+    """``module`` and ``function`` make its plan. ``says`` is one line for a person. ``needs_gpu``: where there is none
+    it is not run, which is an error only if the arm was asked for by name."""
+
+    check: KernelCheck
+    module: str
+    function: str
+    says: str
+    needs_gpu: bool
+
+    def plan(self, selection: Selection) -> tuple[Case, ...]:
+        """Its cases, in the order in which they are asked. Raises `SpecError` for what it cannot be asked for."""
+        make: Callable[[Selection], tuple[Case, ...]] = getattr(import_module(self.module), self.function)
+        return make(selection)
+
+
+_ARMS = (
+    Arm(
+        check="kernel-reference",
+        module="repro.kernels.interpreted",
+        function="reference",
+        says="the kernel in Triton's interpreter against float64",
+        needs_gpu=False,
+    ),
+    Arm(
+        check="kernel-memory",
+        module="repro.kernels.interpreted",
+        function="memory",
+        says="every address it touches there, on tensors between guard pages",
+        needs_gpu=False,
+    ),
+)
+
+ARMS: Mapping[str, Arm] = {arm.check.removeprefix("kernel-"): arm for arm in _ARMS}
+"""Name on the command line -> arm, in the order in which they are asked."""
