@@ -11,7 +11,7 @@ from markupsafe import Markup
 from report.charts import series
 from report.charts.concurrency import standing
 from report.charts.ink import ink
-from report.charts.picture import Canvas, picture
+from report.charts.picture import Canvas, listed, picture
 from report.load import LoadedRun
 from report.numbers import cell_numbers
 from report.words import figure
@@ -90,7 +90,7 @@ def acceptance(found: Sequence[Point], key: str) -> Markup:
         lambda canvas: _paint(canvas, drawn, names),
         key=key,
         title="Acceptance over budget, in tokens a verify step",
-        told="; ".join(f"{point.name}: {_value(point)}" for point in drawn),
+        told=listed([f"{point.name}: {_value(point)}" for point in drawn]),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from report.charts import series
-from report.charts.picture import Canvas, picture
+from report.charts.picture import Canvas, listed, picture
 from report.load import LoadedRun
 from report.numbers import cell_numbers
 from report.words import figure, spoken
@@ -82,7 +82,7 @@ def throughput(found: Sequence[Rate], key: str) -> Markup:
         lambda canvas: _paint(canvas, drawn, steps),
         key=key,
         title="Output rate over concurrency",
-        told="; ".join(f"{r.label} at {r.concurrency}: {figure(r.value)} tok/s" for rates in drawn for r in rates),
+        told=listed([f"{r.label} at {r.concurrency}: {figure(r.value)} tok/s" for rates in drawn for r in rates]),
     )
 
 

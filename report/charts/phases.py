@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from report.charts.ink import ink
-from report.charts.picture import CHARACTER_PX, Canvas, picture, shortened
+from report.charts.picture import CHARACTER_PX, Canvas, listed, picture, shortened
 from report.crashes import Crash, CrashLine
 from report.words import figure, spoken
 from repro.model import PhaseTiming, PowerSample, Result
@@ -55,7 +55,7 @@ def time_line(result: Result, crash: Crash | None, key: str) -> Markup:
         lambda canvas: _paint(canvas, result, crash, panels, total),
         key=key,
         title=f"Time line of {result.cell}, attempt {result.attempt}: {spoken(result.outcome)}",
-        told="; ".join((*map(_told, result.phases), *map(_told_line, crash.lines), *_told_samples(crash, panels))),
+        told=listed([*map(_told, result.phases), *map(_told_line, crash.lines), *_told_samples(crash, panels)]),
     )
 
 

@@ -6,7 +6,7 @@ matplotlib is imported with the first picture, since that takes half a second. U
 import io
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,8 @@ FONT_PX = 11
 """Size of most texts. The page's style sheet has the same, so that it is not said again for each of them."""
 CHARACTER_PX = 6.6
 """Width that a character of that size needs at most, as a rule: the page's font is not known here."""
+
+_MOST_TOLD = 40
 
 _SETTINGS = {
     "svg.fonttype": "none",  # texts stay texts
@@ -111,6 +113,12 @@ class Canvas:
 def shortened(text: str, width: float, size: float = FONT_PX) -> str:
     """The text on one line, cut so that it needs about that many pixels at most."""
     return one_line(text, max(4, int(width / (CHARACTER_PX * size / FONT_PX))))
+
+
+def listed(items: Sequence[str]) -> str:
+    """What a text alternative tells of many things: the first ones, and how many more the table has."""
+    more = f"; and {len(items) - _MOST_TOLD} more" if len(items) > _MOST_TOLD else ""
+    return f"{'; '.join(items[:_MOST_TOLD])}{more}. The same as a table follows."
 
 
 @cache

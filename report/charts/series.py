@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from report.charts.boxes import uprights
 from report.charts.ink import ink
 from report.charts.picture import Canvas, shortened
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 ROW = 17
 MOST = 8
 """More series than this cannot be told apart: the others are in the table only."""
+_MOST_ENDS = 24
+"""More intervals of a series than this have no strokes at their ends, which would hide each other."""
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "<")
 _DASHES: Sequence[tuple[float, tuple[float, ...]]] = (
     (0, (6, 3)),
@@ -49,7 +52,8 @@ def draw(
     bars = [(at, *bounds) for at, bounds in zip(x, intervals, strict=True) if bounds is not None]
     if bars:
         at, low, high = zip(*bars, strict=True)
-        axes.vlines(at, low, high, colors=colour, linewidth=1.6, clip_on=False)
+        uprights(axes, at, low, high, color=colour, linewidth=1.6, clip_on=False)
+    if bars and len(bars) <= _MOST_ENDS:
         ends = {"linestyle": "none", "marker": "_", "markersize": 6, "color": colour, "clip_on": False}
         axes.plot([*at, *at], [*low, *high], **ends)  # type: ignore[arg-type]
     axes.plot(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from report.charts.ink import ink
-from report.charts.picture import CHARACTER_PX, Canvas, picture, shortened
+from report.charts.picture import CHARACTER_PX, Canvas, listed, picture, shortened
 from report.load import LoadedCell, LoadedRun
 from report.numbers import why_withheld
 from report.words import figure, percent
@@ -66,10 +66,12 @@ def step_histogram(found: Sequence[Steps], key: str) -> Markup:
         lambda canvas: _paint(canvas, drawn),
         key=key,
         title="Drafted tokens that single verify steps accepted",
-        told="; ".join(
-            f"{steps.cell}: {figure(round(steps.accepted, 2))} on average over {steps.total} steps, "
-            f"none in {percent(steps.share(0))} of them"
-            for steps in drawn
+        told=listed(
+            [
+                f"{steps.cell}: {figure(round(steps.accepted, 2))} on average over {steps.total} steps, "
+                f"none in {percent(steps.share(0))} of them"
+                for steps in drawn
+            ]
         ),
     )
 

@@ -129,6 +129,16 @@ def _flatten(parent: ET.Element) -> None:
         elif (child.tag != "defs" or len(child)) and _seen(child):
             kept.append(child)
     parent[:] = kept
+    _share_class(parent)
+
+
+def _share_class(parent: ET.Element) -> None:
+    """Marks of one series have the same class: their group has it instead."""
+    classes = {child.get("class") for child in parent}
+    marks = all(child.tag == "use" for child in parent)
+    if parent.tag == "g" and marks and len(parent) > 2 and len(classes) == 1 and None not in classes:
+        for child in parent:
+            parent.set("class", child.attrib.pop("class"))
 
 
 def _name_ids(root: ET.Element, key: str) -> None:

@@ -26,6 +26,11 @@ def texts(svg: str) -> list[str]:
     return [element.text or "" for element in ET.fromstring(svg).iter("text")]
 
 
+def marks(root: ET.Element) -> list[str]:
+    """The class of each mark: its own, or that of its group."""
+    return [mark.get("class") or group.get("class", "") for group in root.iter() for mark in group if mark.tag == "use"]
+
+
 def rate(name: str, concurrency: int, value: float, standing: str | None = None) -> Rate:
     low, high = (None, None) if standing else (0.9 * value, 1.1 * value)
     return Rate(name=name, concurrency=concurrency, value=value, low=low, high=high, n=3, standing=standing)
@@ -76,14 +81,13 @@ def test_what_a_baseline_states_is_dashed_and_hollow() -> None:
     }
     assert lines["k-c0"] is None
     assert lines["k-c1"]
-    marks = {use.get("class") for use in root.iter("use")}
-    assert "f-c0 k-c0" in marks
-    assert "f-paper k-c1" in marks
+    assert "f-c0 k-c0" in marks(root)
+    assert "f-paper k-c1" in marks(root)
 
 
 def test_intervals_are_drawn_where_there_are_some() -> None:
     def ends(found: list[Rate]) -> int:
-        return sum(use.get("class") == "f-c0 k-c0" for use in ET.fromstring(throughput(found, "k")).iter("use"))
+        return marks(ET.fromstring(throughput(found, "k"))).count("f-c0 k-c0")
 
     known = [rate("a", 1, 100.0), rate("a", 8, 300.0)]
     single = [replace(one, low=None, high=None, n=1) for one in known]
