@@ -39,6 +39,15 @@ class Packed:
     turn: int
     where: str | None
 
+    def raw(self) -> bytes:
+        """The file itself."""
+        return zlib.decompress(self.data, -15) if self.method else self.data
+
+
+def listed(file: Packed) -> BundledFile:
+    """The file as the manifest names it."""
+    return BundledFile(path=file.path, size_bytes=file.size_bytes, sha256=file.sha256, cut=file.cut)
+
 
 def packed(
     path: str, raw: bytes, *, cut: str | None = None, rank: int = 0, turn: int = 0, where: str | None = None
@@ -122,7 +131,7 @@ def archive(
         subject=subject,
         digest=digest(ordered),
         archive_sha256=hashlib.sha256(body).hexdigest(),
-        files=tuple(BundledFile(path=f.path, size_bytes=f.size_bytes, sha256=f.sha256, cut=f.cut) for f in ordered),
+        files=tuple(map(listed, ordered)),
         left_out=tuple(sorted(left_out, key=lambda item: item.where)),
         redactions=tuple(redactions),
     )

@@ -199,11 +199,15 @@ class Archive:
             raise RefusedError(f"has no {MANIFEST}; {_ABOUT}")
         if self.entries[MANIFEST].method:
             raise RefusedError(f"{MANIFEST}: is compressed, and may not be")
-        document = _parsed(self.content(MANIFEST), MANIFEST)
-        problems = [f"{MANIFEST}: {problem}" for problem in manifest_problems(document)]
-        if problems:
-            raise RefusedError(*problems[:10])
-        return document  # type: ignore[no-any-return]
+        return _checked_manifest(self.content(MANIFEST))
+
+
+def _checked_manifest(raw: bytes) -> dict[str, Any]:
+    document = _parsed(raw, MANIFEST)
+    problems = [f"{MANIFEST}: {problem}" for problem in manifest_problems(document)]
+    if problems:
+        raise RefusedError(*problems[:10])
+    return document  # type: ignore[no-any-return]
 
 
 def verify(path: str | os.PathLike[str], digest: str | None = None) -> Verification:
@@ -225,14 +229,12 @@ def checked(archive: Archive, digest: str | None = None) -> Verification:
         for name in archive.entries:
             if name != MANIFEST:
                 hashes[name] = archive.sha256(name)
-        problems += _content_problems(archive, manifest, hashes)
+        problems += _list_problems(manifest, hashes)
+        problems += _archive_problems(archive, manifest, hashes)
     except RefusedError as refusal:
         return Verification(None, len(archive.entries), len(archive.data), refusal.problems)
     own = digest_of(hashes)
-    if digest is not None and digest.strip().lower() != own:
-        problems.append(
-            f"its digest is {own}, and not the one that was asked for: it is another bundle, or a forged one"
-        )
+    problems += _digest_problems(own, manifest, digest)
     return Verification(own, len(archive.entries), len(archive.data), tuple(problems))
 
 
@@ -255,6 +257,44 @@ def extract(
         with open(os.open(target, flags, mode_of(name) & 0o777), "wb") as stream:  # noqa: PTH123
             stream.writelines(archive.blocks(name))
     return found
+
+
+def verify_folder(folder: str | os.PathLike[str], digest: str | None = None) -> Verification:
+    """As `verify`, of an unpacked bundle: that its files are those of its manifest, no more and no fewer. The archive
+    that they came from is not looked at. Raises OSError if something cannot be read."""
+    paths: dict[str, str] = {}
+    size = 0
+    for place, folders, names in os.walk(folder):
+        for name in sorted([*names, *(f for f in folders if os.path.islink(os.path.join(place, f)))]):  # noqa: PTH114, PTH118
+            path = os.path.join(place, name)  # noqa: PTH118
+            paths[os.path.relpath(path, folder).replace(os.sep, "/")] = path
+    hashes: dict[str, str] = {}
+    try:
+        raw = _read_plain(paths[MANIFEST]) if MANIFEST in paths else None
+        if raw is None:
+            raise RefusedError(f"has no {MANIFEST}; {_ABOUT}")
+        manifest = _checked_manifest(raw)
+        for name, path in paths.items():
+            data = _read_plain(path)
+            size += len(data)
+            if name != MANIFEST:
+                hashes[name] = hashlib.sha256(data).hexdigest()
+    except RefusedError as refusal:
+        return Verification(None, len(paths), size, refusal.problems)
+    problems = list(_list_problems(manifest, hashes))
+    own = digest_of(hashes)
+    problems += _digest_problems(own, manifest, digest)
+    return Verification(own, len(paths), size, tuple(problems))
+
+
+def _read_plain(path: str) -> bytes:
+    if os.path.islink(path) or not os.path.isfile(path):  # noqa: PTH113, PTH114
+        raise RefusedError(f"{said(path)}: is no plain file")
+    with open(path, "rb") as stream:  # noqa: PTH123
+        data = stream.read(LARGEST_FILE_BYTES + 1)
+    if len(data) > LARGEST_FILE_BYTES:
+        raise RefusedError(f"{said(path)}: is larger than any file of a bundle")
+    return data
 
 
 def _entries(data: bytes) -> list[Entry]:
@@ -364,31 +404,37 @@ def _set_problems(entries: list[Entry]) -> None:
         raise RefusedError("its entries are not in order")
 
 
-def _content_problems(archive: Archive, manifest: dict[str, Any], hashes: dict[str, str]) -> Iterator[str]:
-    """Where the files are not those of the manifest, and what the bundle says of itself that is not so."""
-    listed = {item["path"]: item for item in manifest["files"]}
+def _list_problems(manifest: dict[str, Any], hashes: dict[str, str]) -> Iterator[str]:
+    """Where the files are not those that the manifest names."""
+    listed = {item["path"]: item["sha256"] for item in manifest["files"]}
     if len(listed) != len(manifest["files"]):
         yield f"{MANIFEST}: names a file twice"
     yield from (f"{name}: is missing; every bundle has one" for name in REQUIRED if name not in hashes)
     for name in sorted(listed.keys() | hashes.keys()):
         if name not in hashes:
-            yield f"{said(name)}: is in the manifest and not in the archive"
+            yield f"{said(name)}: is in the manifest and not in the bundle"
         elif name not in listed:
-            yield f"{said(name)}: is in the archive and not in the manifest"
-        elif archive.entries[name].size_bytes != listed[name]["size_bytes"]:
-            yield f"{said(name)}: its size is not that of the manifest"
-        elif hashes[name] != listed[name]["sha256"]:
+            yield f"{said(name)}: is in the bundle and not in the manifest"
+        elif hashes[name] != listed[name]:
             yield f"{said(name)}: its SHA-256 is not that of the manifest"
-    yield from _own_problems(archive, manifest, hashes)
 
 
-def _own_problems(archive: Archive, manifest: dict[str, Any], hashes: dict[str, str]) -> Iterator[str]:
+def _digest_problems(own: str, manifest: dict[str, Any], asked: str | None) -> Iterator[str]:
+    if manifest["digest"] != own:
+        yield f"{MANIFEST}: its digest is not the one of the files, which is {own}"
+    if asked is not None and asked.strip().lower() != own:
+        yield f"its digest is {own}, not the one that was asked for: it is another bundle, or a forged one"
+
+
+def _archive_problems(archive: Archive, manifest: dict[str, Any], hashes: dict[str, str]) -> Iterator[str]:
+    """What the bundle says of itself that is not so."""
+    for item in manifest["files"]:
+        if item["path"] in hashes and archive.entries[item["path"]].size_bytes != item["size_bytes"]:
+            yield f"{said(item['path'])}: its size is not that of the manifest"
     before = archive.data[: archive.entries[MANIFEST].header_begins]
     if hashlib.sha256(before).hexdigest() != manifest["archive_sha256"]:
         yield f"{MANIFEST}: archive_sha256 is not that of the archive: it was packed again or changed"
     own = digest_of(hashes)
-    if manifest["digest"] != own:
-        yield f"{MANIFEST}: its digest is not the one of the files, which is {own}"
     if ISSUE in hashes and own.encode() not in archive.content(ISSUE):
         yield f"{ISSUE}: does not quote the digest {own}"
     if REPLAY in hashes:
@@ -545,15 +591,16 @@ _MANIFEST = _object(
 
 
 def main(arguments: list[str]) -> int:
-    """The exit status: 0 the bundle verifies, 6 it does not, 2 the file cannot be read."""
+    """The exit status: 0 the bundle verifies, 6 it does not, 2 it cannot be read."""
     parser = argparse.ArgumentParser(prog="verify.py", description="Checks a bundle. Executes nothing of it.")
-    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("file", nargs="?", metavar="FILE", help="the archive; without it, the folder of this program")
     parser.add_argument("--digest", metavar="HEX", help="the digest that the issue quotes")
     options = parser.parse_args(arguments)
+    folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
     try:
-        found = verify(options.file, options.digest)
+        found = verify(options.file, options.digest) if options.file else verify_folder(folder, options.digest)
     except OSError as error:
-        print(f"verify: {said(options.file)}: cannot be read ({error.strerror})", file=sys.stderr)
+        print(f"verify: {said(options.file or folder)}: cannot be read ({error.strerror})", file=sys.stderr)
         return 2
     for problem in found.problems:
         print(f"verify: {problem}")
