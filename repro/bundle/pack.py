@@ -3,10 +3,8 @@
 Everything that is not a program of ours goes through one redactor, which reads all of it before it replaces any of it.
 """
 
-import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -14,6 +12,7 @@ from typing import TypeAlias
 from repro import codec
 from repro.bundle import archive
 from repro.bundle.archive import Packed, packed
+from repro.bundle.cleaning import cleaned, learn, refuse_secrets
 from repro.bundle.contents import Contents
 from repro.bundle.evidence import KERNEL_RANK, Form, Source, evidence_of, further
 from repro.bundle.expectation import expectation
@@ -23,11 +22,13 @@ from repro.bundle.issue import IssueInputs, issue
 from repro.bundle.payload import inside_files, payload_files
 from repro.bundle.portable import portable
 from repro.bundle.projects import Project
-from repro.canonical import canonical_bytes, pretty_bytes
+from repro.bundle.script import script_text
+from repro.canonical import pretty_bytes
 from repro.errors import BundleError, RecordError
 from repro.jsontext import parse
 from repro.model import (
     BundleExpectation,
+    BundleNeeds,
     Fingerprint,
     LedgerEntry,
     LeftOut,
@@ -38,11 +39,14 @@ from repro.model import (
     Step,
     Subject,
 )
-from repro.redact import Policy, Redactor, Shown, survivors
+from repro.redact import Policy, Redactor, Shown
 
 Tell: TypeAlias = Callable[[str], None]
 KernelFiles: TypeAlias = Callable[[Contents], Mapping[str, bytes]]
 """What belongs into `kernel/` for these contents, by name below it: a one-file reproducer, PTX, hashes, resources."""
+
+
+_SCRIPT = "repro.sh"
 
 
 def no_kernel_files(_: Contents) -> Mapping[str, bytes]:
@@ -100,20 +104,34 @@ def pack(contents: Contents, options: Options) -> Bundle:
     """
     redactor = Redactor(options.policy)
     with tempfile.TemporaryDirectory(prefix="graphrepro-pack-") as scratch:
-        draft = _draft(contents, options, redactor, Path(scratch))
-        data, manifest = _written(contents, options, redactor, draft, None)
-        replayed = None
-        if options.replay is not None:
-            file = Path(scratch, "bundle.zip")
-            file.write_bytes(data)
-            replayed = options.replay(file)
-            data, manifest = _written(contents, options, redactor, draft, replayed)
+        draft, replayed = _proven(contents, options, redactor, Path(scratch))
+        data, manifest = _written(contents, options, redactor, draft, replayed)
     return Bundle(
         data=data, manifest=manifest, replay=replayed, notes=tuple(draft.notes), shown=tuple(redactor.shown())
     )
 
 
-def _draft(contents: Contents, options: Options, redactor: Redactor, scratch: Path) -> _Draft:
+def _proven(contents: Contents, options: Options, redactor: Redactor, scratch: Path) -> tuple[_Draft, Replay | None]:
+    """The draft and what its replay said. An order cut down to the checks that should show the failure is made whole
+    if it does not."""
+    draft = _draft(contents, options, redactor, scratch)
+    if options.replay is None:
+        return draft, None
+    file = scratch / "bundle.zip"
+    file.write_bytes(_written(contents, options, redactor, draft, None)[0])
+    replayed = options.replay(file)
+    if contents.healthy or replayed.blocked is not None or replayed.reproduced or not replayed.launches:
+        return draft, replayed
+    whole = _draft(contents, options, redactor, scratch, whole=True)
+    if archive.digest(whole.files) == archive.digest(draft.files):
+        return draft, replayed
+    options.tell("not reproduced by the checks that showed it: once more, with all checks of the launch")
+    file.write_bytes(_written(contents, options, redactor, whole, None)[0])
+    again = options.replay(file)
+    return (whole, again) if again.reproduced else (draft, replayed)
+
+
+def _draft(contents: Contents, options: Options, redactor: Redactor, scratch: Path, *, whole: bool = False) -> _Draft:
     options.tell("reading and cutting the evidence")
     notes = list(contents.notes)
     sources, left_out = _gathered(contents, options, scratch, notes)
@@ -126,18 +144,25 @@ def _draft(contents: Contents, options: Options, redactor: Redactor, scratch: Pa
     sources.append(Source(path="environment.json", data=_document(environment), form="document"))
     options.tell(f"looking for what must not leave, in {len(sources)} files")
     for source in sorted(sources, key=lambda source: source.path):
-        _learn(redactor, source)
+        learn(source, redactor)
     rules = expectation(contents, redact=lambda line: redactor.text(line, "expectation.json"))
-    order = portable(contents, statement=redactor.text(rules.statement, "repro.sh"))
+    order = portable(contents, statement=rules.statement, whole=whole)
     notes += order.notes
     sources.append(Source(path="expectation.json", data=_document(rules), form="document"))
-    sources += [_ordered(path, data) for path, data in order.files.items()]
-    files = _redacted(sources, redactor)
-    files += [
-        packed(path, data)
-        for path, data in {**payload_files(options.payload, _step(contents)), **inside_files()}.items()
-    ]
-    kept, dropped = archive.fitting(files)
+    sources += [_ordered(path, data) for path, data in order.files.items() if path != _SCRIPT]
+    files = {source.path: cleaned(source, redactor) for source in sorted(sources, key=lambda source: source.path)}
+    expected = _decoded(files["expectation.json"], BundleExpectation)
+    # Made of the redacted order: a shell script does not survive being redacted as a text.
+    script = script_text(
+        _decoded(files["step.json"], Step),
+        _decoded(files["needs.json"], BundleNeeds),
+        statement=expected.statement,
+        prompt=_telling_prompt(contents),
+    ).encode("utf-8")
+    refuse_secrets(_SCRIPT, script, redactor)
+    programs = {**payload_files(options.payload, _step(contents)), **inside_files(), _SCRIPT: script}
+    files |= {path: packed(path, data) for path, data in programs.items()}
+    kept, dropped = archive.fitting(tuple(files.values()))
     if dropped:
         notes.append(f"{len(dropped)} files were left out so that the bundle stays below 25 MB: see the manifest")
     left_out += [_dropped(file) for file in dropped]
@@ -145,9 +170,9 @@ def _draft(contents: Contents, options: Options, redactor: Redactor, scratch: Pa
         files=kept,
         left_out=tuple(_hidden(item, redactor) for item in left_out),
         redactions=redactor.report(),
-        expectation=codec.decode(_json(kept, "expectation.json"), BundleExpectation, where="expectation.json"),
-        fingerprint=codec.decode(_json(kept, "environment.json"), Fingerprint, where="environment.json"),
-        repro_sh=_read_back(kept, "repro.sh").decode("utf-8", "replace"),
+        expectation=expected,
+        fingerprint=_decoded(files["environment.json"], Fingerprint),
+        repro_sh=script.decode("utf-8"),
         request=_request(contents, redactor),
         notes=notes,
     )
@@ -192,53 +217,6 @@ def _step(contents: Contents) -> Step:
     return contents.first.step
 
 
-def _learn(redactor: Redactor, source: Source) -> None:
-    raw = source.read()
-    documents = _documents(raw, source)
-    for document in documents:
-        redactor.learn_document(document, source.path)
-    if not documents:
-        redactor.learn_text(raw, source.path)
-
-
-def _redacted(sources: Sequence[Source], redactor: Redactor) -> list[Packed]:
-    """The sources without what must not be shown, compressed one after the other."""
-    files: list[Packed] = []
-    problems: list[str] = []
-    for source in sorted(sources, key=lambda source: source.path):
-        raw = _clean(source, redactor)
-        problems += survivors({source.path: raw}, redactor)
-        files.append(packed(source.path, raw, cut=source.cut, rank=source.rank, turn=source.turn, where=source.where))
-    if problems:
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise BundleError(f"nothing was written: {problems[0]}{more}")
-    return files
-
-
-def _clean(source: Source, redactor: Redactor) -> bytes:
-    """The file as it may be seen; byte for byte as it was where nothing had to be replaced."""
-    raw = source.read()
-    documents = _documents(raw, source)
-    if not documents:
-        return redactor.data(raw, source.path)
-    cleaned = [redactor.document(document, source.path) for document in documents]
-    if cleaned == documents:
-        return raw
-    if source.form == "document":
-        return pretty_bytes(cleaned[0])
-    return b"".join(canonical_bytes(document) + b"\n" for document in cleaned)
-
-
-def _documents(raw: bytes, source: Source) -> list[object]:
-    """What a file of JSON says; nothing for a text, and for JSON that cannot be read, which is taken for a text."""
-    if source.form not in {"document", "lines"}:
-        return []
-    parts = [raw] if source.form == "document" else [line for line in raw.split(b"\n") if line.strip()]
-    with suppress(RecordError):
-        return [parse(part, source.path) for part in parts]
-    return []
-
-
 def _hidden(item: LeftOut, redactor: Redactor) -> LeftOut:
     return replace(item, where=redactor.text(item.where, MANIFEST))
 
@@ -258,13 +236,15 @@ def _dropped(file: Packed) -> LeftOut:
     )
 
 
-def _read_back(files: Sequence[Packed], path: str) -> bytes:
-    file = next(file for file in files if file.path == path)
-    return file.raw()
+def _decoded(file: Packed, kind: type[codec.T]) -> codec.T:
+    """The record in a file of the bundle: redaction has left it one."""
+    return codec.decode(parse(file.raw(), file.path), kind, where=file.path)
 
 
-def _json(files: Sequence[Packed], path: str) -> object:
-    return json.loads(_read_back(files, path))
+def _telling_prompt(contents: Contents) -> str | None:
+    """The id of the first prompt that was answered otherwise than the reference does."""
+    answers = contents.oracle.answers if contents.oracle is not None else ()
+    return next((answer.prompt for answer in answers if answer.first_difference is not None), None)
 
 
 def _request(contents: Contents, redactor: Redactor) -> Prompt | None:
@@ -273,8 +253,7 @@ def _request(contents: Contents, redactor: Redactor) -> Prompt | None:
     step = contents.first.step
     if step is None or not step.prompts or contents.subject.signature.phase in {"start", "capture"}:
         return None
-    answers = contents.oracle.answers if contents.oracle is not None else ()
-    wrong = next((answer.prompt for answer in answers if answer.first_difference is not None), step.prompts[0].id)
+    wrong = _telling_prompt(contents)
     found = next((prompt for prompt in step.prompts if prompt.id == wrong), step.prompts[0])
     text = redactor.text(found.text, "step.json") if found.text is not None else None
     return replace(found, text=text)
@@ -306,9 +285,7 @@ def _written(
         ),
         options.project,
     ).encode("utf-8")
-    problems = survivors({ISSUE: text}, redactor)
-    if problems:
-        raise BundleError(f"nothing was written: {problems[0]}")
+    refuse_secrets(ISSUE, text, redactor)
     data, manifest = archive.archive(
         [*files, packed(ISSUE, text)],
         tool_version=options.tool_version,
