@@ -5,6 +5,7 @@ Nothing is read from a machine here: it is put together from what an attempt rec
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from repro.escape import one_line
@@ -64,6 +65,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 
 _HEALTH = ("gpu_sm_clock_mhz", "gpu_throttling", "gpu_ecc_uncorrected", "gpu_xids")
 _PATCHED = re.compile(r"(changed|added|missing): ([^;]+?)(?: and \d+ more)?(?:; |$)")
+_SILENT = ("sm_clock_mhz", "ecc_uncorrected")
 _BOOKKEEPING = frozenset({"GRAPHREPRO_LABEL", "GRAPHREPRO_OWNER_FD"})
 _LONGEST_VALUE = 200
 
@@ -139,7 +141,7 @@ def _health_facts(health: GpuHealth | None, recorded: Mapping[str, Fact]) -> dic
         without = count is not None and count.value == 0
         reason = "the machine has no GPU" if without else "the GPUs were not looked at around this attempt"
         return dict.fromkeys(_HEALTH, _unknown(reason))
-    states = health.after or health.before
+    states = _states(health)
     unread = "; ".join(line for line in health.unknown if line.startswith("Xids"))
     said = ", ".join(
         f"{xid.code} on {'GPU ' + str(xid.gpu) if xid.gpu is not None else 'no visible GPU'}" for xid in health.xids
@@ -150,6 +152,18 @@ def _health_facts(health: GpuHealth | None, recorded: Mapping[str, Fact]) -> dic
         "gpu_ecc_uncorrected": _of_each(states, "ecc_uncorrected"),
         "gpu_xids": _verified(said) if said else _unknown(unread) if unread else _verified("none"),
     }
+
+
+def _states(health: GpuHealth) -> tuple[GpuState, ...]:
+    """Each GPU after the attempt; where it no longer answered, what it said before."""
+    before = {state.gpu: state for state in health.before}
+    filled = [
+        replace(state, **{name: getattr(before[state.gpu], name) for name in _SILENT if getattr(state, name) is None})
+        if state.gpu in before
+        else state
+        for state in health.after
+    ]
+    return tuple(filled) or health.before
 
 
 def _of_each(states: Sequence[GpuState], field: str) -> Fact:

@@ -9,14 +9,12 @@ from typing import Any
 from repro.bundle import fingerprint, fingerprint_text, issue_evidence, issue_text, rivals
 from repro.bundle.contents import Contents
 from repro.bundle.issue_markdown import Markdown, Sayer, cut, forms, size
-from repro.bundle.projects import Choice, Project, choose
-from repro.escape import one_line
+from repro.bundle.projects import TITLES, Choice, Project, choose
 from repro.model import BundledFile, BundleExpectation, Fingerprint, LedgerEntry, LeftOut, Prompt, Replay
 from repro.shares import rate
 
 LIMIT_CHARACTERS = 60_000
 """GitHub takes bodies of at most 65,536 characters."""
-_LONGEST_TITLE = 200
 _MOST_REPLAYS = 10
 
 
@@ -77,6 +75,7 @@ def issue(asked: IssueInputs, project: Project | None = None) -> str:
             say=say,
             project=choice.project,
             why=say.text(choice.why),
+            title=say.code(TITLES.get(choice.project, "") + issue_text.title(asked.contents)),
             **_failure(asked, say, limits),
             **_neighbours(asked, say, limits),
             **_reproduction(asked, say, limits),
@@ -96,7 +95,6 @@ def _failure(asked: IssueInputs, say: Sayer, limits: _Limits) -> dict[str, Any]:
         "engine": say.text(issue_text.engine_line(contents.subject)),
         "planted": contents.subject.planted,
         "healthy": contents.healthy,
-        "title": say.code(one_line(issue_text.title(contents), _LONGEST_TITLE)),
         "statement": say.text(issue_text.statement(contents)),
         "expected": say.text(issue_text.expected(contents)),
         "observed": say.text(issue_text.observed(contents)),
@@ -152,9 +150,9 @@ def _environment(asked: IssueInputs, say: Sayer, limits: _Limits) -> dict[str, A
     patches = "\n".join(fingerprint_text.patch_lines(asked.fingerprint))
     return {
         "check_env": say.given(fingerprint_text.check_env(asked.fingerprint)),
-        "fields": [[say.known(row.field), row.state, say.known(row.value)] for row in every[: limits.fields]],
+        "fields": [[say.known(row.field), row.state, say.fact(row.value)] for row in every[: limits.fields]],
         "fact": {
-            row.field: say.known(row.value if row.state != "unknown" else f"unknown ({row.value})") for row in every
+            row.field: say.fact(row.value if row.state != "unknown" else f"unknown ({row.value})") for row in every
         },
         "patches": say.given(cut(patches, limits.script)),
     }

@@ -30,6 +30,12 @@ class Sayer:
     def known(self, text: str) -> Markdown:
         return Markdown(escape.markdown(escape.one_line(text, self._longest)))
 
+    def fact(self, value: str) -> Markdown:
+        """A value that may be copied: an image's digest must not get an invisible character behind its `@`."""
+        return (
+            Markdown(escape.markdown_code(escape.one_line(value, self._longest))) if "@" in value else self.known(value)
+        )
+
     def code(self, text: str) -> Markdown:
         return Markdown(escape.markdown_code(escape.one_line(self._redact(text), self._longest)))
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from repro.bundle.contents import Contents
 from repro.bundle.rivals import setting
+from repro.escape import one_line
 from repro.model import LedgerEntry, Replay, Result, Signature, Subject
 from repro.shares import below, failed, launches, rate
 
@@ -23,6 +24,7 @@ _OUTCOMES: Mapping[str, str] = {
     "oom": "The server runs out of memory",
     "completed": "The server answers, and what it answers is wrong",
 }
+_LONGEST_TITLE = 180
 _ENGINES: Mapping[str, str] = {"sglang": "SGLang", "vllm": "vLLM", "simulated": "the simulated engine of graphrepro"}
 
 
@@ -60,9 +62,8 @@ def title(contents: Contents) -> str:
     result, subject = contents.first.result, contents.subject
     k, n = contents.k_of_n
     planted = "PLANTED FAULT (test): " if subject.planted else ""
-    if contents.healthy:
-        return f"{planted}Nothing fails: {setting(result.coordinates)} ({launches(n)})"
-    return f"{planted}{what(subject.signature, result)}: {setting(result.coordinates)} ({k} of {launches(n)})"
+    failure = "Nothing fails" if contents.healthy else what(subject.signature, result)
+    return one_line(f"{planted}{failure}: {setting(result.coordinates)} ({k} of {launches(n)})", _LONGEST_TITLE)
 
 
 def statement(contents: Contents) -> str:
@@ -106,7 +107,7 @@ def replayed(replay: Replay | None, file_name: str) -> str:
     """How the bundle did on its own before it left."""
     if replay is None:
         return f"{file_name} was packed without a replay: nobody has started it on its own yet."
-    on = f" ({replay.runtime}{', image ' + replay.image if replay.image else ''})"
+    on = " in a container" if replay.runtime == "docker" else " without a container"
     if replay.blocked is not None:
         return f"Before it left, {file_name} could not be replayed{on}: {replay.blocked}"
     if replay.reproduced:

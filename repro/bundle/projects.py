@@ -1,6 +1,7 @@
 """Whose bug it looks like: the project whose form a bundle fills in, and why."""
 
 import re
+from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from repro.escape import one_line
@@ -8,6 +9,8 @@ from repro.model import Component, Signature
 
 Project: TypeAlias = Literal["sglang", "vllm", "flashinfer", "triton", "nccl", "nvidia"]
 PROJECTS: tuple[Project, ...] = get_args(Project)
+TITLES: Mapping[Project, str] = {"sglang": "[Bug] ", "vllm": "[Bug]: ", "nccl": "[Issue]: "}
+"""How titles begin in the projects whose forms begin them."""
 
 _BY_KIND: tuple[tuple[Project, str, re.Pattern[str]], ...] = (
     ("nccl", "one of NCCL", re.compile(r"nccl_.*")),
@@ -18,11 +21,15 @@ _BY_KIND: tuple[tuple[Project, str, re.Pattern[str]], ...] = (
         re.compile(r"gpu_lost|hardware_ecc|ptx_toolchain_mismatch|ptxas_arch_unsupported"),
     ),
 )
-_NAMED: tuple[tuple[Project, re.Pattern[str]], ...] = (
+_KERNELS: tuple[tuple[Project, re.Pattern[str]], ...] = (
     ("flashinfer", re.compile(r"(?i)flashinfer")),
-    ("triton", re.compile(r"(?i)\btriton[/_.]|ptxas|site-packages/triton")),
-    ("nccl", re.compile(r"(?i)\blib?nccl|\bnccl")),
+    ("nccl", re.compile(r"\bnccl[A-Z_]")),
+    ("triton", re.compile(r"ptxas")),
 )
+_FILES: tuple[tuple[Project, re.Pattern[str]], ...] = tuple(
+    (project, re.compile(rf"(?:^|/){project}/")) for project in ("flashinfer", "triton", "nccl")
+)
+"""By folder: an engine's own `triton_backend.py` is the engine's."""
 
 
 class Choice(NamedTuple):
@@ -40,8 +47,8 @@ def choose(signature: Signature, component: Component | None, engine: str) -> Ch
     for project, what, kinds in _BY_KIND:
         if kinds.fullmatch(signature.kind):
             return Choice(project, f"the failure is {what} ({signature.kind})")
-    for place in (component.kernel, component.function, component.file) if component is not None else ():
-        for project, pattern in _NAMED:
+    for place, patterns in _places(component):
+        for project, pattern in patterns:
             if place is not None and pattern.search(place):
                 return Choice(project, f"the diagnosis names {one_line(place, 80)} as the place")
     if engine == "vllm":
@@ -49,3 +56,9 @@ def choose(signature: Signature, component: Component | None, engine: str) -> Ch
     if engine == "simulated":
         return Choice("sglang", "the simulated engine stands in for SGLang")
     return Choice("sglang", "the engine is SGLang, and the diagnosis names no part of another project")
+
+
+def _places(component: Component | None) -> tuple[tuple[str | None, tuple[tuple[Project, re.Pattern[str]], ...]], ...]:
+    if component is None:
+        return ()
+    return (component.kernel, _KERNELS), (component.function, _KERNELS), (component.file, _FILES)

@@ -17,12 +17,13 @@ _NVLS = {"nvls": "NVLS", "nonvls": "no NVLS"}
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rival:
     """Another arm of the same runs. ``differs``: in which settings from the failing one. ``says``: its launches.
-    ``k`` of ``n`` failed; ``n`` 0: nothing is known."""
+    ``k`` of ``n`` failed, ``alike`` of them in the same way; ``n`` 0: nothing is known."""
 
     cell: str
     differs: tuple[str, ...]
     k: int
     n: int
+    alike: int
     says: str
 
 
@@ -51,7 +52,7 @@ def sentences(found: Sequence[Rival]) -> tuple[str, ...]:
     said: list[str] = []
     for rival in found:
         if rival.n and len(rival.differs) == 1:
-            verb = "did not fail" if rival.k == 0 else "failed too"
+            verb = "did not fail" if rival.k == 0 else "failed too" if rival.alike else "failed in another way"
             said.append(f"With {rival.differs[0]} and all else equal it {verb}: {rival.says}.")
     return tuple(said)
 
@@ -63,7 +64,14 @@ def _rival(cell: str, launches: Sequence[tuple[Result, Verdict]], failing: Resul
     alike = sum(_alike(result, verdict, signature) for result, verdict in launches)
     if summary.k > alike:
         told += f", {alike or 'none'} of them in this way"
-    return Rival(cell=cell, differs=tuple(_differences(launches[0][0], failing)), k=summary.k, n=summary.n, says=told)
+    return Rival(
+        cell=cell,
+        differs=tuple(_differences(launches[0][0], failing)),
+        k=summary.k,
+        n=summary.n,
+        alike=alike,
+        says=told,
+    )
 
 
 def _alike(result: Result, verdict: Verdict, signature: Signature) -> bool:
