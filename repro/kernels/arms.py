@@ -40,6 +40,20 @@ _ARMS = (
         says="every address it touches there, on tensors between guard pages",
         needs_gpu=False,
     ),
+    Arm(
+        check="kernel-compile",
+        module="repro.kernels.compile",
+        function="plan",
+        says="the code that its own launch would run on each architecture",
+        needs_gpu=False,
+    ),
+    Arm(
+        check="kernel-buffers",
+        module="repro.kernels.buffers",
+        function="plan",
+        says="what each release allocates for graphs, and what a tree's verify needs",
+        needs_gpu=False,
+    ),
 )
 
 ARMS: Mapping[str, Arm] = {arm.check.removeprefix("kernel-"): arm for arm in _ARMS}
