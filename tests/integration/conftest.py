@@ -9,11 +9,22 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+
+from repro import codec
+from repro.bundle import archive
+from repro.bundle.contents import gather
+from repro.bundle.expectation import expectation
+from repro.bundle.inside.verify import Archive
+from repro.bundle.payload import inside_files, payload_files
+from repro.bundle.portable import portable
+from repro.canonical import pretty_bytes
+from repro.model import Manifest, Subject
 
 SPEC = Path(__file__).with_name("small.toml")
 LONGEST_S = 60.0
@@ -125,3 +136,46 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
     for left in ours.processes():
         with contextlib.suppress(psutil.NoSuchProcess):
             left.kill()
+
+
+@pytest.fixture
+def pack() -> Callable[..., Path]:
+    """`pack(results, cell, into)`: a bundle of the cell, put together from its parts, without an earlier replay."""
+    return _pack
+
+
+def _pack(results: Path, cell: str, into: Path) -> Path:
+    contents = gather(cell, results)
+    rules = expectation(contents)
+    order = portable(contents, statement=rules.statement)
+    documents = {"expectation.json": rules, **({"oracle.json": contents.oracle} if contents.oracle else {})}
+    files = {
+        **{name: pretty_bytes(codec.encode(record)) for name, record in documents.items()},
+        **order.files,
+        **inside_files(),
+        **payload_files(Path(str(resources.files("matrix"))) / "payload", order.step),
+    }
+    path = into / f"{cell}.zip"
+    path.write_bytes(zipped(files, contents.subject))
+    return path
+
+
+@pytest.fixture
+def with_file() -> Callable[[Path, str, bytes], Path]:
+    """`with_file(bundle, name, data)`: the bundle with another file in it, and a manifest and digest that fit."""
+    return _with_file
+
+
+def _with_file(bundle: Path, name: str, data: bytes) -> Path:
+    old = Archive.read(bundle)
+    files = {entry: old.content(entry) for entry in old.entries if entry not in {"manifest.json", "ISSUE.md"}}
+    path = bundle.with_name(f"other-{bundle.name}")
+    path.write_bytes(zipped({**files, name: data}, codec.decode(old.manifest(), Manifest, where="manifest").subject))
+    return path
+
+
+def zipped(files: Mapping[str, bytes], subject: Subject) -> bytes:
+    """The bytes of a bundle of these files."""
+    ready = [archive.packed(name, data) for name, data in files.items()]
+    issue = archive.packed("ISSUE.md", f"Bundle digest: {archive.digest(ready)}\n".encode())
+    return archive.archive([*ready, issue], tool_version="0", subject=subject, left_out=(), redactions=())[0]

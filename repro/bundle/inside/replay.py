@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 
 HOME = Path(__file__).resolve().parent
 sys.path.insert(0, str(HOME))  # not there under -I and -P
+sys.dont_write_bytecode = True  # a file more, and the bundle would no longer be what its manifest says
 
 import counting  # type: ignore[import-not-found]  # noqa: E402  # they lie beside this file
 import judging  # type: ignore[import-not-found]  # noqa: E402
