@@ -81,9 +81,10 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    from repro.bundle.cli import add_pack, add_replay, add_show, add_verify
     from repro.kernels.cli import add as add_kernels
 
-    for add in (_add_diagnose, add_kernels):
+    for add in (_add_diagnose, add_kernels, add_pack, add_verify, add_show, add_replay):
         add(commands)
     return parser
 

@@ -1,0 +1,337 @@
+"""The commands `pack`, `verify`, `show` and `replay`."""
+
+import argparse
+import contextlib
+import getpass
+import hashlib
+import io
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repro import codec
+from repro.errors import BundleError, SpecError, UnavailableError
+
+if TYPE_CHECKING:
+    from repro.bundle.contents import Contents
+    from repro.bundle.inside.verify import Archive
+    from repro.bundle.pack import Bundle
+    from repro.bundle.replay import Asked
+    from repro.model import Replay
+    from repro.redact import Policy
+
+INCONCLUSIVE = 7
+_SHORT_NAMES = 4
+
+
+def pack_command(options: argparse.Namespace) -> int:
+    """0 if the bundle was written and its replay, if there was one, reproduced the failure; 7 if it was written and the
+    replay did not, or could not run."""
+    from repro.bundle.contents import gather
+    from repro.bundle.pack import Options, pack
+    from repro.bundle.replay import Asked, own_payload, replay
+    from repro.store import write_atomic
+
+    out = options.out if options.out is not None else Path(f"{options.asked}.zip")
+    _refuse_existing(out, replace=options.replace)
+    payload = own_payload()
+    if payload is None:
+        raise UnavailableError("the attempt program is not installed beside this package; install graphrepro whole")
+    _tell(f"gathering what there is of {options.asked}")
+    contents = gather(options.asked, options.results, run_id=options.run, findings=options.findings)
+    asked = Asked(launches=options.launches, engine_env=options.engine_env)
+    made = pack(
+        contents,
+        Options(
+            payload=payload,
+            policy=_policy(options, contents, os.environ),
+            project=options.project,
+            file_name=out.name,
+            tool_version=version("graphrepro"),
+            replay=(lambda file: replay(file, asked, payload_root=payload, tell=_tell)) if options.replay else None,
+            tell=_tell,
+        ),
+    )
+    _refuse_existing(out, replace=options.replace)
+    write_atomic(out, made.data)
+    _show_packed(out, contents, made, shown=options.show_redactions)
+    if made.replay is None or contents.healthy or made.replay.reproduced:
+        return 0
+    return INCONCLUSIVE
+
+
+def _policy(options: argparse.Namespace, contents: "Contents", environment: Mapping[str, str]) -> "Policy":
+    """What this machine and its owner are called, beside what the rules find by themselves."""
+    from repro.redact import Policy, words_from
+
+    words: tuple[str, ...] = ()
+    if options.redact_word is not None:
+        words = words_from(_lines(options.redact_word), str(options.redact_word))
+    with contextlib.suppress(OSError, KeyError):  # no such user, as in a container
+        environment = {**environment, "USER": getpass.getuser()}
+    users = {name for key in ("USER", "SUDO_USER") if len(name := environment.get(key, "")) >= _SHORT_NAMES}
+    home = environment.get("HOME", "")
+    steps = [attempt.step for attempt in contents.attempts if attempt.step is not None]
+    prompts = {prompt.text for step in steps for prompt in (*step.prompts, *step.tasks) if prompt.text}
+    return Policy(
+        hosts=tuple(name for name in (socket.gethostname(),) if len(name) >= _SHORT_NAMES and name != "localhost"),
+        users=tuple(sorted(users - {"root", "user", "admin", "ubuntu"})),
+        folders=(home,) if home.count("/") > 1 else (),
+        words=words,
+        hide_prompts=options.hide_prompts,
+        prompts=tuple(sorted(prompts)) if options.hide_prompts else (),
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: cannot be read as text ({error}); give a file with one word a line") from None
+
+
+def _refuse_existing(out: Path, *, replace: bool) -> None:
+    if out.is_dir():
+        raise SpecError(f"{out}: is a directory; give the name of a file")
+    if os.path.lexists(out) and not replace:
+        raise SpecError(f"{out}: is there already; give another name with --out, or --replace")
+
+
+def _show_packed(out: Path, contents: "Contents", made: "Bundle", *, shown: bool) -> None:
+    if shown:
+        _print("replaced (for your eyes only; none of this is in the bundle):")
+        for item in made.shown:
+            times = f" ({item.count} times)" if item.count > 1 else ""
+            _print(f"  {item.where}: {_on_one_line(item.before)} -> {_on_one_line(item.after)}{times}")
+    for note in made.notes:
+        _tell(_on_one_line(note))
+    subject = contents.subject
+    _print(
+        f"packed   {out}: {len(made.data):,} bytes, {len(made.manifest.files) + 1} files, {', '.join(subject.cells)}"
+    )
+    _print(f"sha256   {hashlib.sha256(made.data).hexdigest()}")
+    _print(f"digest   {made.manifest.digest}")
+    _print(f"replayed {_on_one_line(made.replay.statement) if made.replay is not None else 'no: --no-replay'}")
+    for file in made.manifest.left_out[:5]:
+        _tell(f"left out: {file.where}: {file.size_bytes:,} bytes: {file.reason}")
+    if not shown and made.manifest.redactions:
+        count = sum(item.count for item in made.manifest.redactions)
+        _tell(f"{count} texts were replaced; look at each with --show-redactions --replace before you post it")
+    _tell(f"next: read ISSUE.md (unzip -p {shlex.quote(str(out))} ISSUE.md), paste it, attach the file")
+
+
+def verify_command(options: argparse.Namespace) -> int:
+    """0 if the bundle is what its manifest says, 6 if not."""
+    from repro.bundle.inside.verify import verify
+    from repro.model import BundleVerification
+
+    try:
+        found = verify(options.file, options.digest)
+    except OSError as error:
+        raise _unreadable(options.file, error) from None
+    if options.json:
+        record = BundleVerification(
+            ok=found.ok,
+            digest=found.digest,
+            files=found.files,
+            size_bytes=found.size_bytes,
+            problems=found.problems,
+        )
+        _print_json(record)
+    elif found.ok:
+        _print(f"{options.file}: {found.files} files, all as the manifest says; digest {found.digest}")
+        if options.digest is None:
+            _tell("next: compare the digest with the one in the issue, or give that one with --digest")
+    for problem in found.problems if not options.json else ():
+        _tell(f"{options.file}: {problem}")
+    return 0 if found.ok else BundleError.exit_code
+
+
+def show_command(options: argparse.Namespace) -> int:
+    """0 if the bundle verifies and was shown."""
+    from repro.bundle.show import opened, page
+
+    archive = _verified(options.file)
+    found = opened(archive)
+    if options.json:
+        _print_json(found.manifest)
+    else:
+        _print(page(found, file_name=_on_one_line(options.file.name)))
+    return 0
+
+
+def _verified(path: Path) -> "Archive":
+    """The archive in a file. Raises `BundleError` if it does not verify."""
+    from repro.bundle.inside.verify import Archive, RefusedError, checked
+
+    try:
+        archive = Archive.read(path)
+    except RefusedError as refusal:
+        raise BundleError(f"{path}: {refusal.problems[0]}") from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    found = checked(archive)
+    if not found.ok:
+        more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
+        raise BundleError(f"{path}: {found.problems[0]}{more}")
+    return archive
+
+
+def replay_command(options: argparse.Namespace) -> int:
+    """1 reproduced, 0 not reproduced, 4 could not run, 7 only other failures or launches that say nothing."""
+    from repro.bundle.replay import own_payload, replay
+
+    asked = _asked(options)
+    if not options.file.is_file():
+        raise SpecError(f"{options.file}: is no file; give the path of a bundle")
+    found = replay(options.file, asked, out=options.out, digest=options.digest, payload_root=own_payload(), tell=_tell)
+    if options.json:
+        _print_json(found)
+    else:
+        _print(_on_one_line(found.statement))
+    return _status_of(found)
+
+
+def _asked(options: argparse.Namespace) -> "Asked":
+    from repro.bundle.replay import Asked
+
+    return Asked(
+        runtime=options.runtime,
+        launches=options.launches,
+        engine_env=options.engine_env,
+        image=options.image,
+        model=options.model,
+        draft_model=options.draft_model,
+        script=options.script,
+        any_gpu=options.any_gpu,
+        until_seen=options.until_seen,
+    )
+
+
+def _status_of(found: "Replay") -> int:
+    if found.blocked is not None:
+        return UnavailableError.exit_code
+    if found.reproduced:
+        return 1
+    only_clean = found.launches > 0 and all(run.state != "another_failure" for run in found.runs)
+    return 0 if only_clean else INCONCLUSIVE
+
+
+def add_pack(commands: Any) -> None:
+    from repro.bundle.projects import PROJECTS
+
+    parser = commands.add_parser(
+        "pack",
+        allow_abbrev=False,
+        help="one file that reproduces a finding or a cell, redacted and replayed, for a bug tracker",
+        description="Packs a finding (f-…, of the last report) or a cell. Everything is redacted; the bundle is "
+        "replayed from its own file in an empty directory before it is written.",
+        epilog="exit status: 0 written (and reproduced), 7 written, but its replay did not reproduce the failure or "
+        "could not run, 2 nothing such to pack, 5 a record or evidence is invalid, 6 a secret would have been packed",
+    )
+    parser.add_argument("asked", metavar="FINDING_OR_CELL")
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
+    parser.add_argument("--run", metavar="RUN_ID", help="the run to take launches of; default: the newest that has any")
+    parser.add_argument("--findings", type=Path, metavar="FILE", help="default: RESULTS/report/findings.json")
+    parser.add_argument(
+        "--for", dest="project", choices=PROJECTS, help="whose bug form to fill in; default: as the failure says"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="default: FINDING_OR_CELL.zip")
+    parser.add_argument("--replace", action="store_true", help="overwrite FILE")
+    parser.add_argument("--no-replay", dest="replay", action="store_false", help="write it unproven")
+    parser.add_argument("--launches", type=_launches, metavar="N", help="of the replay; default: as the rate asks for")
+    parser.add_argument("--engine-env", type=Path, metavar="DIR", help="environment of the engine, for the replay")
+    parser.add_argument("--show-redactions", action="store_true", help="print what was replaced by what")
+    parser.add_argument("--hide-prompts", action="store_true", help="replace prompts and answers too")
+    parser.add_argument("--redact-word", type=Path, metavar="FILE", help="words of your own to replace, one a line")
+    parser.set_defaults(command=pack_command)
+
+
+def add_verify(commands: Any) -> None:
+    parser = commands.add_parser(
+        "verify",
+        allow_abbrev=False,
+        help="whether a bundle is what its manifest says; executes nothing",
+        description="Checks the form of the archive, its names, sizes and hashes. Executes and unpacks nothing.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("--digest", metavar="HEX", help="the digest that the issue quotes")
+    parser.add_argument("--json", action="store_true", help="print the record `bundle-verification`")
+    parser.set_defaults(command=verify_command)
+
+
+def add_show(commands: Any) -> None:
+    parser = commands.add_parser(
+        "show",
+        allow_abbrev=False,
+        help="a bundle as a page: what failed, how often, on what, how to replay it; executes nothing",
+        description="Verifies a bundle and shows what it says. Executes and unpacks nothing.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("--json", action="store_true", help="print the record `bundle-manifest`")
+    parser.set_defaults(command=show_command)
+
+
+def add_replay(commands: Any) -> None:
+    parser = commands.add_parser(
+        "replay",
+        allow_abbrev=False,
+        help="run a bundle: whether its failure shows here. Runs code out of the bundle",
+        description="Verifies a bundle, unpacks it into an empty directory and runs its own replay.py.",
+        epilog="exit status: 0 not reproduced, 1 reproduced, 4 could not run, 6 does not verify, 7 only other failures "
+        "or launches that say nothing",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("--digest", metavar="HEX", help="the digest that the issue quotes")
+    parser.add_argument("--runtime", choices=("docker", "local"), help="default: as the failure was seen")
+    parser.add_argument("--launches", type=_launches, metavar="N", help="default: enough at the rate it was seen at")
+    parser.add_argument("--until-seen", action="store_true", help="stop at the first launch that shows the failure")
+    parser.add_argument("--engine-env", type=Path, metavar="DIR", help="local: an engine's environment")
+    parser.add_argument("--image", metavar="IMAGE", help="docker: another image than the bundle's")
+    parser.add_argument("--model", metavar="DIR", help="the weights")
+    parser.add_argument("--draft-model", metavar="DIR", help="the draft model's weights")
+    parser.add_argument("--script", type=Path, metavar="FILE", help="another script, for the simulated engine")
+    parser.add_argument("--any-gpu", action="store_true", help="also on a GPU that is not the bundle's")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="keep the unpacked bundle and the evidence there")
+    parser.add_argument("--json", action="store_true", help="print the record `replay`")
+    parser.set_defaults(command=replay_command)
+
+
+def _launches(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of launches (1 to 10000)")
+    return int(text)
+
+
+def _unreadable(path: Path, error: OSError) -> SpecError:
+    return SpecError(f"{path}: cannot be read ({error.strerror}); give the path of a bundle")
+
+
+def _on_one_line(text: str) -> str:
+    """Names and texts out of files, which may hold anything."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _print_json(record: object) -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8 whatever the terminal is
+    _print(codec.dumps(record).rstrip("\n"))
+
+
+def _print(text: str) -> None:
+    """To stdout. A reader that has gone away, such as `head`, changes nothing of what was done or of its status."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - it stays open to the end
+
+
+def _tell(text: str) -> None:
+    """To stderr; progress that nobody can read is no reason to fail."""
+    with contextlib.suppress(OSError):
+        print(f"repro: {_on_one_line(text)}", file=sys.stderr, flush=True)
