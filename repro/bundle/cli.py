@@ -214,10 +214,10 @@ def _asked(options: argparse.Namespace) -> "Asked":
 
 
 def _status_of(found: "Replay") -> int:
-    if found.blocked is not None:
-        return UnavailableError.exit_code
     if found.reproduced:
         return 1
+    if found.blocked is not None:
+        return UnavailableError.exit_code
     only_clean = found.launches > 0 and all(run.state != "another_failure" for run in found.runs)
     return 0 if only_clean else INCONCLUSIVE
 

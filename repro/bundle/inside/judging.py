@@ -154,11 +154,11 @@ def answers_of(folder: Path, oracle: "dict[str, Any] | None") -> Answers:
 
 
 def expected_ids(oracle: "dict[str, Any] | None") -> "dict[str, list[int]]":
-    """Prompt -> the reference's ids: the longest that the oracle holds for it."""
+    """Prompt -> the reference's ids: the longest that the oracle holds for it. Zeros alone stand for ids withheld."""
     found: dict[str, list[int]] = {}
     for answer in (oracle or {}).get("answers", ()):
         ids = answer.get("expected_ids") or []
-        if len(ids) > len(found.get(answer["prompt"], ())):
+        if any(ids) and len(ids) > len(found.get(answer["prompt"], ())):
             found[answer["prompt"]] = ids
     return found
 
