@@ -33,8 +33,9 @@ class _Rule:
     words: str
 
 
-def expectation(contents: Contents, *, redact: Redact = str) -> BundleExpectation:
-    """The rules for the subject of the bundle; ``redact`` is what its log lines go through.
+def expectation(contents: Contents, *, redact: Redact = str, hidden: bool = False) -> BundleExpectation:
+    """The rules for the subject of the bundle; ``redact`` is what its log lines go through. ``hidden``: prompts are
+    withheld, and the reference's ids with them.
 
     Every rule has been tried on the attempts that show the failure and on those that do not: where none tells them
     apart, ``undecided`` says why.
@@ -58,8 +59,9 @@ def expectation(contents: Contents, *, redact: Redact = str) -> BundleExpectatio
         return plain
     completed = failing[0].result.outcome == "completed"
     alike = [attempt for attempt in failing if (attempt.result.outcome == "completed") == completed]
-    make = _of_content if completed else _of_end
-    return _tried(make(plain, contents, alike, redact), contents, alike)
+    if completed:
+        return _tried(_of_content(plain, contents, alike, hidden=hidden), contents, alike)
+    return _tried(_of_end(plain, contents, alike, redact), contents, alike)
 
 
 def shown(contents: Contents) -> list[GatheredAttempt]:
@@ -108,10 +110,9 @@ def _of_end(
 
 
 def _of_content(
-    plain: BundleExpectation, contents: Contents, failing: Sequence[GatheredAttempt], redact: Redact
+    plain: BundleExpectation, contents: Contents, failing: Sequence[GatheredAttempt], *, hidden: bool
 ) -> BundleExpectation:
     """For a server that came to its end and was wrong."""
-    del redact
     made = replace(plain, outcomes=("completed",))
     kind = plain.kind
     if kind in BY_KIND:
@@ -120,7 +121,8 @@ def _of_content(
     if kind == _AT_FLOOR:
         words = f"at most {judging.FLOOR:g} tokens per verify step: nothing that was drafted is accepted"
         return replace(made, acceptance_at_most=judging.FLOOR, statement=_with_rate(words, plain))
-    rule = _differing(contents, failing)
+    withheld = "the rules of a bundle cannot decide it: its prompts are withheld"
+    rule = _Rule(differing_prompts=None, words=withheld) if hidden else _differing(contents, failing)
     if rule.differing_prompts is None:
         return replace(made, undecided=rule.words, statement=_with_rate(f"{kind}: {rule.words}", plain))
     return replace(made, differing_prompts=rule.differing_prompts, statement=_with_rate(rule.words, plain))
