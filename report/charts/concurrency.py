@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ NOTHING_BESIDE = "no cell here has its coordinates"
 class Rate:
     """Output rate in tok/s at one concurrency. ``low`` and ``high``: 95 % interval of the mean over ``n`` launches,
     None where there is none. ``standing``: of a baseline, in words, the best that it has beside any cell; None for a
-    cell of ours."""
+    cell of ours. ``plain``: a cell of ours without speculation."""
 
     name: str
     concurrency: int
@@ -39,6 +39,7 @@ class Rate:
     high: float | None
     n: int
     standing: str | None
+    plain: bool = False
 
     @property
     def label(self) -> str:
@@ -48,7 +49,9 @@ class Rate:
 def rates(run: LoadedRun, baselines: Mapping[str, Baseline], comparisons: Sequence[Comparison]) -> tuple[Rate, ...]:
     """Rates of the cells that may be compared, then those of the run's target among the baselines."""
     ours = [
-        _rate(cell.id, dict(number.at)["concurrency"], number.values, None)
+        replace(
+            _rate(cell.id, dict(number.at)["concurrency"], number.values, None), plain=cell.coordinates.shape == "none"
+        )
         for cell in run.cells
         for number in cell_numbers(cell)
         if number.name == "output_rate" and number.values and [name for name, _ in number.at] == ["concurrency"]
@@ -87,12 +90,19 @@ def throughput(found: Sequence[Rate], key: str) -> Markup:
 
 
 def _drawn(found: Sequence[Rate]) -> list[str]:
-    """The names that are drawn: those with most concurrencies first, and baselines for a third of them if there are."""
+    """The names that are drawn: of our cells those with most concurrencies and the highest rates, one without
+    speculation among them, and baselines on three places if there are."""
     counts = Counter(rate.name for rate in found)
-    ranked = sorted(counts, key=lambda name: -counts[name])
-    stated = [name for name in ranked if any(rate.standing and rate.name == name for rate in found)]
-    ours = [name for name in ranked if name not in stated]
-    return [*ours[: max(series.MOST - 3, series.MOST - len(stated))], *stated][: series.MOST]
+    highest = {name: max(rate.value for rate in found if rate.name == name) for name in counts}
+    ranked = sorted(counts, key=lambda name: (-counts[name], -highest[name]))
+    theirs = {rate.name for rate in found if rate.standing is not None}
+    stated = [name for name in ranked if name in theirs]
+    room = max(series.MOST - 3, series.MOST - len(stated))
+    ours = [name for name in ranked if name not in theirs]
+    plain = next((name for name in ours if any(rate.plain and rate.name == name for rate in found)), None)
+    if plain is not None and plain not in ours[:room]:
+        ours.insert(room - 1, plain)
+    return [*ours[:room], *stated][: series.MOST]
 
 
 def _rate(name: str, concurrency: int, values: Sequence[float], stands: str | None) -> Rate:

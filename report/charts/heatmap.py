@@ -18,7 +18,7 @@ from repro.escape import one_line
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_TOP, _KEY, _INSET, _FRAME = 24, 34, 12, 2
+_TOP, _KEY, _INSET, _FRAME = 36, 34, 12, 2
 _MOST_ROWS = 40
 """A taller picture is no glance any more: the matrix itself is a table below it."""
 _MOST_IN_WORDS = 60
@@ -93,7 +93,8 @@ def _paint(canvas: Canvas, table: Grid, size: _Size, left: float) -> None:
     sheet = canvas.sheet()
     for column, name in enumerate(table.columns):
         middle = left + size.wide * (column + 0.5)
-        sheet.text(middle, 15, shortened(name, size.wide), ha="center", color=ink("soft"))
+        for line, part in enumerate(name.split(" · ", 1)):
+            sheet.text(middle, 14 + 14 * line, shortened(part, size.wide), ha="center", color=ink("soft"))
     for line, row in enumerate(table.rows):
         y = _TOP + size.high * (line + 0.5) + 4
         sheet.text(left - 8, y, shortened(row.label, left), ha="right")

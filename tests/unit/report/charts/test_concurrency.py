@@ -94,11 +94,13 @@ def test_intervals_are_drawn_where_there_are_some() -> None:
     assert ends(known) - ends(single) == 4
 
 
-def test_eight_are_drawn_and_a_third_of_the_places_is_kept_for_baselines() -> None:
+def test_the_fastest_are_drawn_one_without_speculation_and_three_baselines() -> None:
     many = [rate(f"cell{n}", at, 100.0 + n) for n in range(12) for at in (1, 8)]
+    many += [replace(rate(f"plain{n}", at, 10.0 + n), plain=True) for n in range(3) for at in (1, 8)]
     theirs = [rate(f"base{n}", 1, 90.0, "unverified") for n in range(5)]
-    named = [text for text in texts(throughput([*many, *theirs], "k")) if text.startswith(("cell", "base"))]
-    assert named == [*(f"cell{n}" for n in range(5)), *(f"base{n} (baseline: unverified)" for n in range(3))]
+    named = [text for text in texts(throughput([*many, *theirs], "k")) if text.startswith(("cell", "plain", "base"))]
+    ours = ["cell11", "cell10", "cell9", "cell8", "plain2"]
+    assert named == [*ours, *(f"base{n} (baseline: unverified)" for n in range(3))]
 
 
 def test_one_concurrency_is_no_picture() -> None:
