@@ -23,9 +23,12 @@ from .protocol import Channel, Fault, Row, measurement
 from .sizes import Formulas, formulas
 from .surroundings import Setting, answers
 
-MASK, GRID = "tree mask", "rows that the captured grid is made for"
-QUERY_ROWS, MASK_CELLS = "rows that qo_indptr says", "cells that mask_indptr says"
-SAID = (GRID, QUERY_ROWS, MASK_CELLS)
+MASK, GRID, QUERY_ROWS, MASK_CELLS = "tree_mask", "captured_grid_rows", "stated_query_rows", "stated_mask_cells"
+SAID = {
+    GRID: "rows of a request that the captured launch is made for",
+    QUERY_ROWS: "rows of all requests that qo_indptr states",
+    MASK_CELLS: "cells of the mask that mask_indptr states",
+}
 """What the metadata says, which must equal the step; the others are buffers, which must be large enough."""
 ENTRIES = ("qo_indptr", "kv_indptr", "mask_indptr")
 SMALL = Setting(draft_tokens=1, runner_width=1, max_batch=4, context=64)
@@ -102,7 +105,9 @@ def faults(buffers: Sequence[Mapping[str, Any]]) -> list[Fault]:
             if allocated != needed:
                 row = allocated if name == GRID and allocated < needed else None
                 kind = "wrong_values" if row is None else "rows_not_written"
-                found.append(Fault(kind, f"{name}: {allocated}, where the verify has {needed}", tensor=name, row=row))
+                found.append(
+                    Fault(kind, f"{allocated} {SAID[name]}, where the verify has {needed}", tensor=name, row=row)
+                )
         elif allocated is None or allocated < needed:
             detail = f"{name}: {allocated or 'no'} elements, and {needed} are needed"
             found.append(Fault("not_allocated", detail, tensor=name, element=allocated or 0))
