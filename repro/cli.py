@@ -83,8 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     from repro.bundle.cli import add_pack, add_replay, add_show, add_verify
     from repro.kernels.cli import add as add_kernels
+    from repro.ledger.cli import add_ledger, add_recheck
 
-    for add in (_add_diagnose, add_kernels, add_pack, add_verify, add_show, add_replay):
+    for add in (_add_diagnose, add_kernels, add_pack, add_verify, add_show, add_replay, add_ledger, add_recheck):
         add(commands)
     return parser
 

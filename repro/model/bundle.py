@@ -311,8 +311,6 @@ class RecheckAnswer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recheck:
-    """What `recheck` says of each entry that it asked about. ``added``: entries made for failures seen in place of
-    others."""
+    """What `recheck` says of each entry that it asked about."""
 
     answers: tuple[RecheckAnswer, ...]
-    added: tuple[str, ...]
