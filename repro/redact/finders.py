@@ -1,0 +1,160 @@
+"""All finders, each with the hint without which it finds nothing, and one pass that tells which hints a line has."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import re2
+
+from repro.redact import chance as chances
+from repro.redact import tokens as forms
+from repro.redact.finds import Find
+from repro.redact.keyed import keyed
+from repro.redact.paths import paths
+from repro.redact.people import people
+from repro.redact.places import addresses, hardware, machines, web_addresses
+from repro.redact.variables import variables
+from repro.redact.views import undone
+
+_KEYS = (
+    r"(?i)pass(?:w|phrase|code|key|\b|_|[\"'=:])|pwd|pswd|secret|credential|\bcreds?|api[_ -]?key|auth|cookie|bearer|basic |netrc|login|mnemonic|connection|conn_?str|\bdsn|jwt|\bpsk|webhook|otp\b|\bpin\b|session_?id|jsession|csrf"
+    r"|key[s]?(?:[_-]\w{1,8})?\\*[\"'`\]]?(?:\s*[=:,>]|\s+is |\s+[\"'`]|\s+[^\s]{14})|(?:token|sig|salt|sas|signature|phrase)(?:[_-]\w{1,8})?\\*[\"'`\]]?(?:\s*[=:,>]\s*\\*[\"'`b]{0,3}\d*[^\s\d,.)]|\s+is |\s+was |\s+\\*[\"'`]|\s+[^\s]{14})|-token[ =]"
+    r"|(?:user|owner|logname|host|node|server|peer|addr|address|endpoint|pod|machine|remote|proxy|broker|gateway|nodelist|fqdn|author|submitter|uname)(?:name|names|id|s|list)?(?:[_-]\w{1,8})?\\*[\"'`\]]?\s*[=:,]"
+    r"|uuid|guid|serial|\bs/?n\b|service.?tag|asset.?tag|chassis|machine.?id|boot.?id|host.?id|instance.?id|ssn|cvv|sshpass|-pass|curl|mysql|maria|redis-cli|docker|podman|ldap|echo|net use|machine |_pass|\bpw\b|code=|pass="
+)
+_TLD_HINT = r"(?i)[a-z0-9]\.(?:[a-z]{2,12})(?:[^a-z0-9_(.]|\.?$|\.[^a-z0-9_])"
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """``find`` finds nothing in a line in which ``hint`` (of RE2) has no match."""
+
+    hint: str
+    find: Callable[[str], Iterable[Find]]
+
+
+FINDERS = (
+    Finder(forms.HINT, forms.tokens),
+    Finder(chances.HINT, lambda text: chances.chance(text, holds_something)),
+    Finder(_KEYS, keyed),
+    Finder(r"://|[?&;#][\w.%-]+=", web_addresses),
+    Finder(r"/[^/\s]+/|\\\\|[A-Za-z]:[\\/]|~", paths),
+    Finder(r"\d\.\d{1,3}\.\d{1,3}\.\d|(?:[0-9A-Fa-f]{0,4}[:-]){4}|[0-9A-Fa-f]{2}::|::[0-9A-Fa-f]|[0-9a-f]{4}\.[0-9a-f]{4}\.|(?i:guid|gid|lid)[ =:]|[0-9a-f]{4}:[0-9a-f]{4}:", addresses),
+    Finder(r"@|uid=|gid=|(?i:\buser\b)|sudo|Accepted|submitted by|[-dlbcps][r-][w-][xsStT-][r-]|(?m:^)[A-Za-z_][\w.-]* +\d+ +\d+\.\d|(?:torchinductor|krb5cc|tmux|pip-user)_|~|chown|\bsu -|ssh -l|:x:|[A-Z]\\", people),
+    Finder(
+        _TLD_HINT + r"|\] NCCL|\] (?:init|transport|NVSHMEM|RCCL)|(?m:^)[A-Z][a-z]{2} [ \d]\d \d\d:|(?m:^)\d{4}-\d\d-\d\dT|\]:\d\d|srun|CANCELLED"
+        r"|(?i:host|node|machine|server|resolve|lookup|connect|ssh )|pod/|assigned|[A-Za-z0-9][-\d.A-Za-z]*:\d{4}|ip-\d|dgx|hgx|nid\d|(?m:^)(?:Linux|Darwin) |127\.0\.1\.1",
+        machines,
+    ),
+    Finder(r"(?i:gpu|mig)-|arn:|projects/|subscriptions/|(?:i|vol|eni|subnet|vpc|sg|ami|snap|eipalloc|rtb|fs|r|lt)-0?[0-9a-f]{8}", hardware),
+    Finder(r"[A-Z0-9_]=|-e |--env|environ|env|Env|export|setenv|declare|build-arg|(?m:^)[\s-]*[A-Z][A-Z0-9_]{2,}:", variables),
+)
+
+_ESCAPES = (
+    r"\x1b|[\x00-\x08]|\\u\{?00|\\U000|\\x[0-9a-fA-F]{2}|\\[0-3][0-7]{2}|%[0-9a-fA-F]{2}|&(?:#|sol|equals|colon|commat|quot|amp|period)"
+    r"|\xe2\x80|\xef\xbb|\xc2\xad|=(?:3D|2E|2F|40|3A|5F|2D)"
+)
+"""What may hide something from the hints. The zero-width characters are in UTF-8."""
+
+_DEEPEST = 3
+_LONGEST = 1 << 15
+_OVERLAP = 1 << 11
+_PAIR = re.compile(r"[\w.@$+-]{1,64}:[^\s:/]{3,128}")
+
+
+@cache
+def _hints() -> tuple[Any, Any]:
+    """(the set of hints, one expression for all of them), over UTF-8 bytes."""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.max_mem = 512 << 20
+    options.log_errors = False
+    every = re2.Set.SearchSet(options)
+    for finder in FINDERS:
+        every.Add(finder.hint.encode())
+    every.Compile()
+    hints = [finder.hint for finder in FINDERS] + [_ESCAPES]
+    one = re2.compile(("|".join(f"(?:{hint})" for hint in hints)).encode("latin-1"), options)
+    return every, one
+
+
+def hinted(line: bytes) -> list[int]:
+    """The places in `FINDERS` of those that may find something; all of them if the set gave up for want of memory."""
+    every, one = _hints()
+    places = every.Match(line)
+    if places:
+        return sorted(places)
+    return list(range(len(FINDERS))) if one.search(line) else []
+
+
+def found_in(text: str) -> list[Find]:
+    """All that the finders see in a text of any length: as it stands, and with its escapes undone."""
+    if len(text) <= _LONGEST:
+        return _found(text, 0)
+    finds: list[Find] = []
+    for begin in range(0, len(text), _LONGEST - _OVERLAP):
+        piece = text[begin : begin + _LONGEST]
+        finds.extend(
+            find._replace(start=find.start + begin, end=find.end + begin) for find in _found(piece, 0)
+        )
+    return finds
+
+
+def _found(text: str, depth: int) -> list[Find]:
+    finds = list(_plain(text, depth))
+    view = undone(text)
+    if view is not None:
+        for find in _plain(view.text, depth):
+            if find.start < find.end:
+                start, end = view.original(find.start, find.end)
+                finds.append(find._replace(start=start, end=end))
+    return finds
+
+
+def _plain(text: str, depth: int) -> Iterator[Find]:
+    for place in hinted(text.encode("utf-8", "surrogatepass")):
+        finder = FINDERS[place]
+        if finder.hint is not chances.HINT:
+            yield from finder.find(text)
+        else:
+            yield from chances.chance(text, lambda held: depth < _DEEPEST and _tells(held, depth + 1))
+
+
+def holds_something(text: str) -> bool:
+    """True if there is anything in the text that must not be shown."""
+    return _tells(text, 0)
+
+
+def _tells(text: str, depth: int) -> bool:
+    if _PAIR.fullmatch(text.strip()) and not text.startswith("http"):
+        return True
+    return any(find.category != "variable" for find in _found(text, depth)) or any(True for _ in variables(text))
+
+
+def line_spans(data: bytes, *, every: bool, more: Mapping[int, object]) -> Iterator[tuple[int, int]]:
+    """(start, end) of the lines in which a finder may find something, of all lines with ``every``; and of those whose
+    starts ``more`` holds."""
+    rest = sorted(more)
+    search = _hints()[1].search
+    at, length = 0, len(data)
+    while at < length:
+        hit = at if every else _next_hit(search, data, at)
+        while rest and (hit is None or rest[0] < hit):
+            start = rest.pop(0)
+            end = data.find(b"\n", start)
+            if start >= at and (hit is None or (end >= 0 and end <= hit)):
+                yield start, end if end >= 0 else length
+        if hit is None:
+            return
+        start = data.rfind(b"\n", at, hit) + 1 or at
+        end = data.find(b"\n", hit)
+        end = end if end >= 0 else length
+        yield start, end
+        at = end + 1
+
+
+def _next_hit(search: Callable[..., Any], data: bytes, at: int) -> int | None:
+    found = search(data, at)
+    return None if found is None else int(found.start())
