@@ -40,7 +40,7 @@ def _head(step: Step, needs: BundleNeeds, statement: str) -> str:
         "#   sh repro.sh            launches it several times and counts (replay.py; its options may follow)",
         "#   sh repro.sh server     starts the server alone, in the foreground",
         "#   sh repro.sh request    sends that server one request",
-        "# shellcheck disable=SC2016  # what is in single quotes is to stand as it is",
+        "# shellcheck disable=SC1003,SC2016  # what is in single quotes is to stand as it is",
         "set -eu",
         'cd -- "$(dirname -- "$0")"',
         "PORT=${PORT:-30000}",
