@@ -483,9 +483,7 @@ def manifest_problems(document: Any) -> list[str]:
     if not _is_count(version) or version < 1:
         return ["/schema_version: is not a version number"]
     if version > MANIFEST_VERSION:
-        return [
-            f"is of a newer graphrepro (version {version}, this one reads {MANIFEST_VERSION}): use a newer verify.py"
-        ]
+        return [f"is of a newer graphrepro (version {version}, this reads {MANIFEST_VERSION}): use a newer verify.py"]
     return list(_MANIFEST(document, ""))
 
 
