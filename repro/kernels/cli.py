@@ -41,7 +41,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--arm", nargs="+", choices=ARMS, metavar="NAME", help=f"which arms: {_arms()}; default: all")
     parser.add_argument("--budget", nargs="+", type=_budget, metavar="N", help=f"default: {_words(BUDGETS)}")
-    parser.add_argument("--shape", nargs="+", type=_shape, metavar="S", help="such as gqa-8-2-128 or mla-4-1-576-512")
+    parser.add_argument("--shape", nargs="+", type=_shape, metavar="S", help="such as gqa-4-2-128 or mla-12-1-576-512")
     parser.add_argument(
         "--architecture", nargs="+", type=_architecture, metavar="A", help=f"default: {_words(ARCHITECTURES)}"
     )

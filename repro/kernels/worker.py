@@ -32,6 +32,7 @@ START_LIMIT_S = 300.0
 """From the start to the first case: imports, which take seconds on an idle machine."""
 END_LIMIT_S = 30.0
 """From the last case to the end of the process."""
+CLOSE_LIMIT_S = 5.0
 MEMORY_SIGNALS = (signal.SIGSEGV, signal.SIGBUS)
 OUTSIDE_SIGNALS = (signal.SIGKILL, signal.SIGTERM)
 """Somebody else ended it, such as the kernel when memory ran out: that says nothing of what is tested."""
@@ -129,9 +130,14 @@ async def _process(
     finally:
         _kill(process)
         await process.wait()
-        errors.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await errors
+        await _close(process, errors)
+
+
+async def _close(process: asyncio.subprocess.Process, errors: "asyncio.Task[bytes]") -> None:
+    """Reads both pipes to their end, which is near since all that wrote to them is dead: only then they are closed."""
+    assert process.stdout is not None  # noqa: S101 - it was asked for as a pipe
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.gather(_tail(process.stdout), errors), CLOSE_LIMIT_S)
 
 
 def _request(cases: Sequence[Case]) -> dict[str, Any]:
