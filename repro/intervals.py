@@ -51,6 +51,8 @@ def upper_bound(k: int, n: int, *, confidence: float = 0.95) -> float:
     """
     if n == 0 or k >= n:
         return 1.0
+    if k == 0:
+        return float(1 - (1 - confidence) ** (1 / n))
     from scipy import stats
 
     return float(stats.binomtest(k, n, alternative="less").proportion_ci(confidence, method="exact").high)

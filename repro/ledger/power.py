@@ -6,6 +6,7 @@ one sighting in one launch would ask for one launch, and a failure of 20 % would
 """
 
 from dataclasses import dataclass
+from functools import cache
 from math import ceil, log
 
 from repro.intervals import upper_bound
@@ -26,6 +27,7 @@ class Launches:
     needed: int
 
 
+@cache
 def lower_bound(k: int, n: int) -> float:
     """The exact one-sided 95 % lower bound of the rate of a failure that showed in k of n launches; 0 if k is 0."""
     return 1 - upper_bound(n - k, n, confidence=CONFIDENCE) if k else 0.0

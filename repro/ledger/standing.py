@@ -49,6 +49,8 @@ def standing(entry: LedgerEntry, architecture: str | None) -> Standing:
 
 def clean_before(entry: LedgerEntry, architecture: str | None, engine_version: str | None, image: str | None) -> int:
     """Clean launches that were made on just this engine, and that further ones add to."""
+    if engine_version is None and image is None:
+        return 0
     checks = [check for check in entry.checks if check.architecture == architecture]
     last = _last_clean([check for check in checks if check.answer != "could_not_run"])
     same = last and (last[-1].engine_version, last[-1].image) == (engine_version, image)

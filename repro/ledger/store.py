@@ -51,13 +51,15 @@ def entry_of(ledger: Ledger, name: str) -> LedgerEntry:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
+    if not path.parent.is_dir():  # FileLock would make it
+        raise UnavailableError(f"{path}: there is no such folder; make it, or name another ledger")
     guard = FileLock(path.with_name(f".{path.name}.lock"), timeout=_WAIT_S)
     try:
         guard.acquire()
     except Timeout:
         raise UnavailableError(f"{path} is in use by another graphrepro process; wait for it or end it") from None
     except (OSError, NotImplementedError) as error:
-        raise UnavailableError(f"{path} cannot be locked ({error}); its folder must be there and writable") from None
+        raise UnavailableError(f"{path} cannot be locked ({error}); use a local, writable disk") from None
     try:
         yield
     finally:

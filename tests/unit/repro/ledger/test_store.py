@@ -1,0 +1,97 @@
+"""`ledger.json` on disk: whole or not at all, one writer at a time."""
+
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+from repro.errors import RecordError, SpecError, UnavailableError
+from repro.ledger import store
+from repro.model import Ledger
+
+
+def test_it_begins_with_the_first_bundle(desk: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    desk.add(desk.bundle("a"))
+    assert store.update(path, lambda before: (desk.ledger, before)) == Ledger(entries=())
+    assert store.read(path) == desk.ledger
+
+
+def test_a_change_that_fails_writes_nothing(desk: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    desk.add(desk.bundle("a"))
+    store.update(path, lambda _: (desk.ledger, None))
+    before = path.read_bytes()
+
+    def fail(_: Ledger) -> tuple[Ledger, None]:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        store.update(path, fail)
+    assert path.read_bytes() == before
+
+
+def test_no_change_leaves_the_file_alone(desk: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    desk.add(desk.bundle("a"))
+    store.update(path, lambda _: (desk.ledger, None))
+    path.write_bytes(path.read_bytes() + b"\n")
+    store.update(path, lambda before: (before, None))
+    assert path.read_bytes().endswith(b"\n\n")
+
+
+def test_an_invalid_ledger_is_refused_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    path.write_text("{}")
+    with pytest.raises(RecordError, match="does not say which record"):
+        store.update(path, lambda before: (before, None))
+    assert path.read_text() == "{}"
+
+
+def test_a_ledger_in_use_is_waited_for_then_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_WAIT_S", 0.05)
+    with (
+        FileLock(tmp_path / ".ledger.json.lock"),
+        pytest.raises(UnavailableError, match="in use by another graphrepro process"),
+    ):
+        store.update(tmp_path / "ledger.json", lambda before: (before, None))
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match="there is no such folder"):
+        store.update(tmp_path / "none" / "ledger.json", lambda before: (before, None))
+
+
+def count_up(path: str, times: int) -> None:
+    def more(before: Ledger) -> tuple[Ledger, None]:
+        (entry,) = before.entries
+        name = f"v{len(entry.engine_versions_bad)}"
+        from dataclasses import replace
+
+        changed = replace(entry, engine_versions_bad=(*entry.engine_versions_bad, name))
+        return Ledger(entries=(changed,)), None
+
+    for _ in range(times):
+        store.update(Path(path), more)
+
+
+def test_writers_at_the_same_time_lose_nothing(desk: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    desk.add(desk.bundle("a"))
+    store.update(path, lambda _: (desk.ledger, None))
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=count_up, args=(str(path), 10)) for _ in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    assert len(store.read(path).entries[0].engine_versions_bad) == 1 + 30
+
+
+def test_an_entry_that_is_not_there(desk: Any) -> None:
+    entry = desk.add(desk.bundle("a")).entry
+    assert store.entry_of(desk.ledger, entry.id) == entry
+    with pytest.raises(SpecError, match=f"no entry 'l-0'; it has: {entry.id}"):
+        store.entry_of(desk.ledger, "l-0")
