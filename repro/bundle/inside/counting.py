@@ -53,9 +53,10 @@ def statement(tally: Tally, blocked: "str | None") -> str:
         return f"reproduced {reproduced} of {n}{more}"
     if n:
         return f"not reproduced (0 of {n}: below {100 * upper_bound(n):.1f} % at 95 %){more}"
-    return (
-        f"not reproduced: all {len(others)} launches ended in another failure, the first: {others[0]['detail'][:200]}"
-    )
+    if not others:
+        return "not reproduced: no launch said anything"
+    all_of = {1: "the launch", 2: "both launches"}.get(len(others), f"all {len(others)} launches")
+    return f"not reproduced: {all_of} ended in another failure, the first: {others[0]['detail'][:200]}"
 
 
 def upper_bound(n: int) -> float:

@@ -71,7 +71,7 @@ def main(arguments: "list[str]") -> int:
         stop = launching.Stop(int(owner) if owner else None)
         out = Path(options.out) if options.out else Path(tempfile.mkdtemp(prefix="graphrepro-replay-"))
         (out / "launches").mkdir(parents=True)
-    except (OSError, ValueError, KeyError) as problem:
+    except (OSError, ValueError, KeyError, AttributeError) as problem:
         tell(f"{type(problem).__name__}: {problem}: unpack the whole bundle, and give --out a new folder")
         return USAGE
     facts: dict[str, Any] = {"machine": platform.machine(), "replay_python": platform.python_version()}
@@ -110,8 +110,7 @@ def _digest(manifest: Path) -> str:
     """The bundle's digest as it was before an earlier replay was put into it; zeros for a folder without a manifest."""
     if not manifest.is_file():
         return "0" * 64
-    files = json.loads(manifest.read_bytes())["files"]
-    return str(verify.digest_of({file["path"]: file["sha256"] for file in files if file["path"] != "replay.json"}))
+    return str(verify.digest_of(json.loads(manifest.read_bytes()), without=("replay.json",)))
 
 
 def choose_runtime(
