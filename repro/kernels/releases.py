@@ -41,7 +41,8 @@ def root(folder: str | None, version: str) -> str | None:
     if folder is None:
         return None
     wheels = sorted(Path(folder).glob(f"sglang-{version}-*.whl"))
-    unpacked = [path for path in Path(folder).glob(f"sglang-{version}*") if (path / "sglang").is_dir()]
+    names = (f"sglang-{version}", f"sglang-{version}-*")
+    unpacked = [path for name in names for path in Path(folder).glob(name) if (path / "sglang").is_dir()]
     return next((str(path) for path in (*unpacked, *wheels)), None)
 
 
