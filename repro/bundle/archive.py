@@ -108,33 +108,43 @@ def _fits(files: Iterable[Packed], limit_bytes: int) -> bool:
     return room and archive + _RESERVED_BYTES <= limit_bytes
 
 
-def digest(files: Iterable[Packed]) -> str:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """What a manifest says beside its list of files."""
+
+    tool_version: str
+    subject: Subject
+    left_out: tuple[LeftOut, ...]
+    redactions: tuple[Redaction, ...]
+
+
+def digest(files: Iterable[Packed], facts: Facts) -> str:
     """The digest of a bundle of these files, which `ISSUE.md` quotes."""
-    return form.digest_of({file.path: file.sha256 for file in files})
+    return form.digest_of(encode(_manifest(files, facts)))
 
 
-def archive(
-    files: Sequence[Packed],
-    *,
-    tool_version: str,
-    subject: Subject,
-    left_out: Sequence[LeftOut],
-    redactions: Sequence[Redaction],
-) -> tuple[bytes, Manifest]:
+def _manifest(files: Iterable[Packed], facts: Facts) -> Manifest:
+    """The manifest but for its two hashes."""
+    ordered = sorted(files, key=lambda file: file.path)
+    return Manifest(
+        tool_version=facts.tool_version,
+        subject=facts.subject,
+        digest="0" * 64,
+        archive_sha256="0" * 64,
+        files=tuple(map(listed, ordered)),
+        left_out=tuple(sorted(facts.left_out, key=lambda item: item.where)),
+        redactions=facts.redactions,
+    )
+
+
+def archive(files: Sequence[Packed], facts: Facts) -> tuple[bytes, Manifest]:
     """The bytes of the bundle, and the manifest in it. Raises `RecordError` if that is invalid."""
     ordered = sorted(files, key=lambda file: file.path)
     body, directory = bytearray(), bytearray()
     for file in ordered:
         _append(file, body, directory)
-    manifest = Manifest(
-        tool_version=tool_version,
-        subject=subject,
-        digest=digest(ordered),
-        archive_sha256=hashlib.sha256(body).hexdigest(),
-        files=tuple(map(listed, ordered)),
-        left_out=tuple(sorted(left_out, key=lambda item: item.where)),
-        redactions=tuple(redactions),
-    )
+    hashes = {"digest": digest(ordered, facts), "archive_sha256": hashlib.sha256(body).hexdigest()}
+    manifest = replace(_manifest(ordered, facts), **hashes)
     raw = pretty_bytes(encode(manifest))
     last = replace(packed(form.MANIFEST, b""), data=raw, crc=zlib.crc32(raw), size_bytes=len(raw))
     _append(last, body, directory)

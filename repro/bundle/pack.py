@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from repro import codec
 from repro.bundle import archive
-from repro.bundle.archive import Packed, packed
+from repro.bundle.archive import Facts, Packed, packed
 from repro.bundle.cleaning import cleaned, learn, refuse_secrets
 from repro.bundle.contents import Contents
 from repro.bundle.evidence import KERNEL_RANK, Form, Source, evidence_of, further
@@ -123,7 +123,7 @@ def _proven(contents: Contents, options: Options, redactor: Redactor, scratch: P
     if contents.healthy or replayed.blocked is not None or replayed.reproduced or not replayed.launches:
         return draft, replayed
     whole = _draft(contents, options, redactor, scratch, whole=True)
-    if archive.digest(whole.files) == archive.digest(draft.files):
+    if [file.sha256 for file in whole.files] == [file.sha256 for file in draft.files]:
         return draft, replayed
     options.tell("not reproduced by the checks that showed it: once more, with all checks of the launch")
     file.write_bytes(_written(contents, options, redactor, whole, None)[0])
@@ -267,7 +267,13 @@ def _written(
     if replayed is not None:
         raw = pretty_bytes(redactor.document(codec.encode(replayed), REPLAY))
         files.append(packed(REPLAY, raw))
-    digest = archive.digest(files)
+    facts = Facts(
+        tool_version=options.tool_version,
+        subject=_hidden_subject(contents.subject, redactor),
+        left_out=draft.left_out,
+        redactions=draft.redactions,
+    )
+    digest = archive.digest(files, facts)
     text = issue(
         IssueInputs(
             contents=contents,
@@ -286,13 +292,7 @@ def _written(
         options.project,
     ).encode("utf-8")
     refuse_secrets(ISSUE, text, redactor)
-    data, manifest = archive.archive(
-        [*files, packed(ISSUE, text)],
-        tool_version=options.tool_version,
-        subject=_hidden_subject(contents.subject, redactor),
-        left_out=draft.left_out,
-        redactions=draft.redactions,
-    )
+    data, manifest = archive.archive([*files, packed(ISSUE, text)], facts)
     found = checked(Archive(data), digest)
     if not found.ok:
         raise BundleError(

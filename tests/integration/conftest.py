@@ -177,5 +177,6 @@ def _with_file(bundle: Path, name: str, data: bytes) -> Path:
 def zipped(files: Mapping[str, bytes], subject: Subject) -> bytes:
     """The bytes of a bundle of these files."""
     ready = [archive.packed(name, data) for name, data in files.items()]
-    issue = archive.packed("ISSUE.md", f"Bundle digest: {archive.digest(ready)}\n".encode())
-    return archive.archive([*ready, issue], tool_version="0", subject=subject, left_out=(), redactions=())[0]
+    facts = archive.Facts(tool_version="0", subject=subject, left_out=(), redactions=())
+    issue = archive.packed("ISSUE.md", f"Bundle digest: {archive.digest(ready, facts)}\n".encode())
+    return archive.archive([*ready, issue], facts)[0]

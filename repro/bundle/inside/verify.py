@@ -85,10 +85,16 @@ def mode_of(name: str) -> int:
     return EXECUTABLE if name.endswith(".sh") else PLAIN
 
 
-def digest_of(hashes: dict[str, str]) -> str:
-    """The digest of a bundle, from path -> SHA-256: over the lines that `sha256sum` prints, sorted by path, without
-    the manifest and `ISSUE.md`."""
-    lines = [f"{hashes[path]}  {path}\n" for path in sorted(hashes) if path not in (MANIFEST, ISSUE)]
+def digest_of(manifest: dict[str, Any], without: tuple[str, ...] = ()) -> str:
+    """The digest of a bundle with this manifest: over the lines that `sha256sum` prints of its files, sorted by path,
+    and of the manifest's other facts in canonical JSON. `ISSUE.md`, which quotes it, is not among them, nor are the
+    files `without`."""
+    files = {item["path"]: item for item in manifest["files"] if item["path"] not in (ISSUE, *without)}
+    facts = {name: value for name, value in manifest.items() if name not in ("digest", "archive_sha256", "files")}
+    facts["cut"] = {path: item["cut"] for path, item in files.items() if item["cut"] is not None}
+    raw = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    lines = [f"{files[path]['sha256']}  {path}\n" for path in sorted(files)]
+    lines.append(f"{hashlib.sha256(raw).hexdigest()}  {MANIFEST}\n")
     return hashlib.sha256("".join(lines).encode("utf-8")).hexdigest()
 
 
@@ -205,6 +211,8 @@ class Archive:
 def _checked_manifest(raw: bytes) -> dict[str, Any]:
     document = _parsed(raw, MANIFEST)
     problems = [f"{MANIFEST}: {problem}" for problem in manifest_problems(document)]
+    if not problems and raw != json.dumps(document, indent=2, ensure_ascii=False).encode("utf-8") + b"\n":
+        problems.append(f"{MANIFEST}: is not written as graphrepro writes it")
     if problems:
         raise RefusedError(*problems[:10])
     return document  # type: ignore[no-any-return]
@@ -233,7 +241,7 @@ def checked(archive: Archive, digest: str | None = None) -> Verification:
         problems += _archive_problems(archive, manifest, hashes)
     except RefusedError as refusal:
         return Verification(None, len(archive.entries), len(archive.data), refusal.problems)
-    own = digest_of(hashes)
+    own = digest_of(manifest)
     problems += _digest_problems(own, manifest, digest)
     return Verification(own, len(archive.entries), len(archive.data), tuple(problems))
 
@@ -282,7 +290,7 @@ def verify_folder(folder: str | os.PathLike[str], digest: str | None = None) -> 
     except RefusedError as refusal:
         return Verification(None, len(paths), size, refusal.problems)
     problems = list(_list_problems(manifest, hashes))
-    own = digest_of(hashes)
+    own = digest_of(manifest)
     problems += _digest_problems(own, manifest, digest)
     return Verification(own, len(paths), size, tuple(problems))
 
@@ -421,7 +429,7 @@ def _list_problems(manifest: dict[str, Any], hashes: dict[str, str]) -> Iterator
 
 def _digest_problems(own: str, manifest: dict[str, Any], asked: str | None) -> Iterator[str]:
     if manifest["digest"] != own:
-        yield f"{MANIFEST}: its digest is not the one of the files, which is {own}"
+        yield f"{MANIFEST}: its digest is not the one of what it says, which is {own}"
     if asked is not None and asked.strip().lower() != own:
         yield f"its digest is {own}, not the one that was asked for: it is another bundle, or a forged one"
 
@@ -434,11 +442,11 @@ def _archive_problems(archive: Archive, manifest: dict[str, Any], hashes: dict[s
     before = archive.data[: archive.entries[MANIFEST].header_begins]
     if hashlib.sha256(before).hexdigest() != manifest["archive_sha256"]:
         yield f"{MANIFEST}: archive_sha256 is not that of the archive: it was packed again or changed"
-    own = digest_of(hashes)
+    own = digest_of(manifest)
     if ISSUE in hashes and own.encode() not in archive.content(ISSUE):
         yield f"{ISSUE}: does not quote the digest {own}"
     if REPLAY in hashes:
-        replayed = digest_of({name: value for name, value in hashes.items() if name != REPLAY})
+        replayed = digest_of(manifest, without=(REPLAY,))
         record = _parsed(archive.content(REPLAY), REPLAY)
         if not isinstance(record, dict) or record.get("bundle_digest") != replayed:
             yield f"{REPLAY}: is of another bundle, and says nothing of this one"

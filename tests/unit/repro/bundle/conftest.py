@@ -40,9 +40,10 @@ def subject_of(**changes: Any) -> Subject:
 def made_of(files: Mapping[str, bytes], *, quoted: str | None = None) -> bytes:
     """An archive of these files, with what every bundle has beside them."""
     held: list[Packed] = [packed(path, data) for path, data in {"verify.py": b"# checks\n", **files}.items()]
-    quoted = quoted or archive.digest(held)
+    facts = archive.Facts(tool_version="0.1.0", subject=subject_of(), left_out=(), redactions=())
+    quoted = quoted or archive.digest(held, facts)
     held.append(packed("ISSUE.md", f"The digest is {quoted}.\n".encode()))
-    data, _ = archive.archive(held, tool_version="0.1.0", subject=subject_of(), left_out=(), redactions=())
+    data, _ = archive.archive(held, facts)
     return data
 
 

@@ -60,9 +60,48 @@ def test_bundle_verifies(small_bundle: bytes, tmp_path: Path) -> None:
     assert verify.verify(path, found.digest).ok
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
+
+
+def test_digest_can_be_computed_with_other_tools(small_bundle: bytes) -> None:
+    """From `sha256sum` of the files and of the manifest's other facts as canonical JSON."""
+    with zipfile.ZipFile(BytesIO(small_bundle)) as archive:
         hashes = {name: hashlib.sha256(archive.read(name)).hexdigest() for name in archive.namelist()}
+        facts = json.loads(archive.read("manifest.json"))
     lines = [f"{hashes[name]}  {name}\n" for name in sorted(hashes) if name not in {"manifest.json", "ISSUE.md"}]
-    assert found.digest == hashlib.sha256("".join(lines).encode()).hexdigest()
+    rest = {key: value for key, value in facts.items() if key not in {"files", "digest", "archive_sha256"}}
+    canonical = json.dumps({**rest, "cut": {}}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    lines.append(f"{hashlib.sha256(canonical.encode()).hexdigest()}  manifest.json\n")
+    assert facts["digest"] == hashlib.sha256("".join(lines).encode()).hexdigest()
+    assert checked(Archive(small_bundle)).digest == facts["digest"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tool_version", "9"),
+        ("redactions", []),
+        ("left_out", []),
+        ("subject", {"planted": True}),
+        ("files", {"cut": "x"}),
+    ],
+)
+def test_manifest_that_was_edited_has_another_digest(small_bundle: bytes, field: str, value: Any) -> None:
+    def change(entries: list[tuple[zipfile.ZipInfo, bytes]]) -> None:
+        document = json.loads(entries[-1][1])
+        if field == "files":
+            document["files"][2].update(value)
+        elif field == "subject":
+            document["subject"]["planted"] = not document["subject"]["planted"]
+        else:
+            document[field] = value or [dict.fromkeys(("where", "reason"), "x") | {"size_bytes": 1, "sha256": None}]
+            document[field] = (
+                [{"category": "x", "count": 1, "files": 1, "pseudonyms": 0}]
+                if field == "redactions"
+                else document[field]
+            )
+        entries[-1] = (entries[-1][0], json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n")
+
+    assert "its digest is not the one of what it says" in refusal(rezipped(small_bundle, change))
 
 
 def test_no_byte_is_free(small_bundle: bytes) -> None:
