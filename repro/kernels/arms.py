@@ -11,13 +11,15 @@ from repro.model.kernels import KernelCheck
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arm:
     """``module`` and ``function`` make its plan. ``says`` is one line for a person. ``needs_gpu``: where there is none
-    it is not run, which is an error only if the arm was asked for by name."""
+    it is not run, which is an error only if the arm was asked for by name. ``surveys``: it compares many releases, so
+    that a case that fails is a finding about one of them and not a failure of the run."""
 
     check: KernelCheck
     module: str
     function: str
     says: str
     needs_gpu: bool
+    surveys: bool
 
     def plan(self, selection: Selection) -> tuple[Case, ...]:
         """Its cases, in the order in which they are asked. Raises `SpecError` for what it cannot be asked for."""
@@ -32,6 +34,7 @@ _ARMS = (
         function="reference",
         says="the kernel in Triton's interpreter against float64",
         needs_gpu=False,
+        surveys=False,
     ),
     Arm(
         check="kernel-memory",
@@ -39,6 +42,7 @@ _ARMS = (
         function="memory",
         says="every address it touches there, on tensors between guard pages",
         needs_gpu=False,
+        surveys=False,
     ),
     Arm(
         check="kernel-compile",
@@ -46,6 +50,7 @@ _ARMS = (
         function="plan",
         says="the code that its own launch would run on each architecture",
         needs_gpu=False,
+        surveys=False,
     ),
     Arm(
         check="kernel-buffers",
@@ -53,6 +58,7 @@ _ARMS = (
         function="plan",
         says="what each release allocates for graphs, and what a tree's verify needs",
         needs_gpu=False,
+        surveys=True,
     ),
 )
 

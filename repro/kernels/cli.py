@@ -74,8 +74,12 @@ def command(options: argparse.Namespace) -> int:
         _greet(record, cases, job)
         progress = asyncio.run(_asked(job, record))
         _report(options, record, progress)
-        named = [ARMS[name].check for name in options.arm or ()]
-        return exit_status(progress.arms(), progress.all_rows(), named)
+        return exit_status(
+            progress.arms(),
+            progress.all_rows(),
+            asked_by_name={ARMS[name].check for name in options.arm or ()},
+            surveys={arm.check for arm in ARMS.values() if arm.surveys},
+        )
 
 
 async def _asked(job: Job, record: Record) -> Progress:

@@ -43,12 +43,20 @@ def _state(
     return "complete", None
 
 
-def exit_status(arms: Iterable[KernelArm], rows: Iterable[KernelResult], asked_by_name: Collection[str]) -> int:
+def exit_status(
+    arms: Iterable[KernelArm],
+    rows: Iterable[KernelResult],
+    *,
+    asked_by_name: Collection[str],
+    surveys: Collection[str],
+) -> int:
     """0 everything holds, 1 a case failed, 4 an arm that was asked for by name cannot run here, 7 something is broken,
-    left or inconclusive. Arms that were not named and cannot run here count for nothing."""
+    left or inconclusive. Arms that were not named and cannot run here count for nothing, and what fails in ``surveys``
+    is a finding."""
     arms = tuple(arms)
     believed = {arm.check for arm in arms if arm.state != "broken"}
-    states = {row.state for row in rows if row.check in believed and row.planted is None}
+    counted = [row for row in rows if row.check in believed and row.planted is None]
+    states = {row.state for row in counted if row.state != "fail" or row.check not in surveys}
     absent = {arm.check for arm in arms if arm.state == "not_run"}
     if "fail" in states:
         return 1

@@ -83,7 +83,9 @@ def test_capability_of_an_architecture() -> None:
 def judged(make_case: Callable[..., Case], subject: KernelSubject) -> Callable[..., tuple[object, ...]]:
     """State of the arm, and status of the run, for these states of cases (first the planted one)."""
 
-    def of(*states: str, left: int = 0, why_not: str | None = None, named: bool = False) -> tuple[object, ...]:
+    def of(
+        *states: str, left: int = 0, why_not: str | None = None, named: bool = False, surveys: bool = False
+    ) -> tuple[object, ...]:
         cases = [make_case(16, planted="fault"), *(make_case(budget) for budget in range(1, len(states) + left))]
         rows: list[KernelResult] = [
             replace(
@@ -96,7 +98,9 @@ def judged(make_case: Callable[..., Case], subject: KernelSubject) -> Callable[.
         arm = arm_of(rows, cases, why_not=why_not)
         assert (arm.reason is None) == (arm.state == "complete")
         assert arm.state in summary((arm,), rows)
-        return arm.state, exit_status((arm,), rows, [arm.check] if named else [])
+        named_arms = [arm.check] if named else []
+        found = [arm.check] if surveys else []
+        return arm.state, exit_status((arm,), rows, asked_by_name=named_arms, surveys=found)
 
     return of
 
@@ -114,11 +118,17 @@ def test_states_of_arms_and_runs(judged: Callable[..., tuple[object, ...]]) -> N
     assert judged(left=2, why_not="it does not start") == ("not_run", 4)
 
 
+def test_what_fails_in_a_survey_is_a_finding(judged: Callable[..., tuple[object, ...]]) -> None:
+    assert judged("pass", "fail", "pass", surveys=True) == ("complete", 0)
+    assert judged("pass", "fail", "inconclusive", surveys=True) == ("complete", 7)
+    assert judged("fail", "fail", "pass", surveys=True) == ("broken", 7)
+
+
 def test_arm_that_cannot_run_here_is_an_error_only_where_it_was_asked_for(
     judged: Callable[..., tuple[object, ...]], make_case: Callable[..., Case], subject: KernelSubject
 ) -> None:
     well = make_case(8, check="kernel-reference")
     rows = [replace(own_result(well, subject, state="inconclusive", reason="r", detail="d"), state="pass", reason=None)]
     ran, absent = arm_of(rows, [well], why_not=None), arm_of([], [make_case(8)], why_not="no GPU")
-    assert exit_status((ran, absent), rows, []) == 0
-    assert exit_status((ran, absent), rows, ["kernel-memory"]) == 4
+    assert exit_status((ran, absent), rows, asked_by_name=[], surveys=[]) == 0
+    assert exit_status((ran, absent), rows, asked_by_name=["kernel-memory"], surveys=[]) == 4
