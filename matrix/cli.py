@@ -120,7 +120,9 @@ def run_command(options: argparse.Namespace) -> int:
     from matrix.ready import make_ready
     from matrix.run import Job, Outside, execute
     from repro import oracle_lines
+    from repro.ledger import known
 
+    ledger = known.load(options.ledger)
     spec = load_spec(options.spec).of_tier(options.tier)
     plan_options = _plan_options(options, spec)
     ready = make_ready(options, spec, plan_options, _engines(options), _tell)
@@ -154,7 +156,8 @@ def run_command(options: argparse.Namespace) -> int:
     )
     finished = execute(job, options.results, outside)
     cells = summary.cell_verdicts(finished.results, finished.verdicts)
-    _print(summary.table(plan, finished.results, cells))
+    told = known.by_cell(ledger, finished.results, finished.verdicts, planted=bool(job.planted))
+    _print(summary.table(plan, finished.results, cells, told))
     for line in oracle_lines.lines(finished.results, finished.verdicts):
         _print(_on_one_line(line))
     if job.planted:
@@ -270,6 +273,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_plan(running)
     _add_run(running)
     add_pause(running)
+    running.add_argument(
+        "--ledger",
+        type=Path,
+        metavar="FILE",
+        help="say which failures it has (default: ./ledger.json, if there is one)",
+    )
     running.set_defaults(command=run_command)
     cleaning = commands.add_parser("clean", help="end what dead runs left behind", allow_abbrev=False)
     cleaning.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")

@@ -1,6 +1,6 @@
 """A finished run as a table, and the exit code that it ends with."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tabulate import tabulate
 
@@ -21,8 +21,14 @@ def exit_code(cells: Sequence[CellVerdict]) -> int:
     return 7 if names & {"inconclusive", "void", "not_run"} else 0
 
 
-def table(plan: Plan, results: Sequence[Result], cells: Sequence[CellVerdict]) -> str:
-    """The cells in the plan's order: verdict, k failures of n launches, acceptance, rates, and why."""
+def table(
+    plan: Plan,
+    results: Sequence[Result],
+    cells: Sequence[CellVerdict],
+    known: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """The cells in the plan's order: verdict, k failures of n launches, acceptance, rates, and why. ``known`` is what a
+    ledger says of the failures of a cell; it stands beside them, and changes nothing."""
     order = {step.cell: index for index, step in reversed(list(enumerate(plan.steps)))}
     latest = {result.cell: result for result in results if result.role != "self-test"}
     why = {cell.cell: cell.reasons for cell in cells}
@@ -36,7 +42,7 @@ def table(plan: Plan, results: Sequence[Result], cells: Sequence[CellVerdict]) -
                 f"{cell.k}/{cell.n}",
                 _number(result, "acceptance", 2),
                 _number(result, "output_rate", 0) if cell.verdict == "pass" else "withheld",
-                ", ".join(why[cell.cell]),
+                ", ".join(why[cell.cell]) + "".join(f" [{line}]" for line in (known or {}).get(cell.cell, ())),
             ]
         )
     headers = ["cell", "verdict", "failed", "tokens/step", "tok/s at 1", "why"]

@@ -33,25 +33,27 @@ def known(ledger: Ledger, signature: Signature, *, engine: str, planted: bool) -
     return "; ".join(f"maybe known{_said(entry)}" for entry in found)
 
 
-def of_launches(ledger: Ledger, launches: Iterable[tuple[Result, Verdict]]) -> tuple[str, ...]:
-    """What the ledger says of these launches, each line once. Launches that did not fail are nothing to it."""
+def of_launches(ledger: Ledger, launches: Iterable[tuple[Result, Verdict]], *, planted: bool) -> tuple[str, ...]:
+    """What the ledger says of these launches, each line once. Launches that did not fail are nothing to it.
+    ``planted``: faults were planted in their run, which may show in any of its cells."""
     lines: list[str] = []
     for result, verdict in launches:
         if verdict.verdict in {"fail", "corrupt"} and result.role != "self-test":
             for cause in causes(result, verdict):
-                planted = result.planted is not None
                 line = known(ledger, cause.signature, engine=result.engine.name, planted=planted)
                 if line is not None and cause.family in {"failure", "corrupt"}:
                     lines.append(line)
     return tuple(dict.fromkeys(lines))
 
 
-def by_cell(ledger: Ledger, results: Sequence[Result], verdicts: Sequence[Verdict]) -> dict[str, tuple[str, ...]]:
+def by_cell(
+    ledger: Ledger, results: Sequence[Result], verdicts: Sequence[Verdict], *, planted: bool
+) -> dict[str, tuple[str, ...]]:
     """What the ledger says of the failures of each cell; cells without such a failure are left out."""
     cells: dict[str, list[tuple[Result, Verdict]]] = {}
     for result, verdict in zip(results, verdicts, strict=True):
         cells.setdefault(result.cell, []).append((result, verdict))
-    said = {cell: of_launches(ledger, launches) for cell, launches in cells.items()}
+    said = {cell: of_launches(ledger, launches, planted=planted) for cell, launches in cells.items()}
     return {cell: lines for cell, lines in said.items() if lines}
 
 

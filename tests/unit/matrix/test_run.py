@@ -409,3 +409,18 @@ def test_a_host_that_is_suspect_now_and_then_does_not(bench: Bench) -> None:
     bench.health = Ailing(after=(1, 2, 4, 5))
     finished, _ = bench.run(select=("*b8t4-eager*",))
     assert [verdict.verdict for verdict in finished.verdicts].count("void") == 4
+
+
+def test_what_a_ledger_knows_stands_beside_a_failure_and_changes_nothing(bench: Bench) -> None:
+    finished, _ = bench.run(ALL_CRASH)
+    counted = summary.cell_verdicts(finished.results, finished.verdicts)
+    plan = finished.directory.plan()
+    plain = summary.table(plan, finished.results, counted)
+    told = summary.table(plan, finished.results, counted, {C7: ("known: l-1 https://example.org/7",)})
+    assert "[known: l-1 https://example.org/7]" in told
+    assert [line for line in told.splitlines()[2:] if C7 not in line] == [
+        line for line in plain.splitlines()[2:] if C7 not in line
+    ]
+    before, after = (next(line for line in text.splitlines() if line.startswith(C7)) for text in (plain, told))
+    assert after.split()[: len(before.split())] == before.split()
+    assert summary.exit_code(counted) == 1

@@ -31,13 +31,15 @@ def failed(signature: Signature, **changes: Any) -> tuple[Result, Verdict]:
 
 def test_a_known_failure_is_named_with_its_issue(desk: Any, signatures: Sequence[Signature]) -> None:
     entry = desk.add(desk.bundle("a"), issue="https://example.org/7").entry
-    assert known.of_launches(desk.ledger, [failed(signatures[0])] * 2) == (f"known: {entry.id} https://example.org/7",)
+    assert known.of_launches(desk.ledger, [failed(signatures[0])] * 2, planted=False) == (
+        f"known: {entry.id} https://example.org/7",
+    )
 
 
 def test_a_new_failure_is_not_known(desk: Any, signatures: Sequence[Signature]) -> None:
     desk.add(desk.bundle("a"))
-    assert known.of_launches(desk.ledger, [failed(signatures[1])]) == ()
-    assert known.of_launches(Ledger(entries=()), [failed(signatures[0])]) == ()
+    assert known.of_launches(desk.ledger, [failed(signatures[1])], planted=False) == ()
+    assert known.of_launches(Ledger(entries=()), [failed(signatures[0])], planted=False) == ()
 
 
 def test_a_vague_failure_is_only_maybe_known(
@@ -45,29 +47,26 @@ def test_a_vague_failure_is_only_maybe_known(
 ) -> None:
     first = desk.add(desk.bundle("a")).entry.id
     vague = replace(signatures[0], subsystem=None)
-    assert known.of_launches(desk.ledger, [failed(vague)]) == (f"maybe known: {first}",)
+    assert known.of_launches(desk.ledger, [failed(vague)], planted=False) == (f"maybe known: {first}",)
     second = desk.add(desk.bundle("b"), about(signature=replace(signatures[0], subsystem="moe"))).entry.id
-    assert known.of_launches(desk.ledger, [failed(vague)]) == (f"maybe known: {first}; maybe known: {second}",)
+    assert known.of_launches(desk.ledger, [failed(vague)], planted=False) == (
+        f"maybe known: {first}; maybe known: {second}",
+    )
 
 
 def test_a_closed_failure_that_is_seen_again_says_so(desk: Any, signatures: Sequence[Signature]) -> None:
     desk.add(desk.bundle("a"))
     closed = replace(desk.entry, status="closed", closed_at="2026-10-01T12:00:00Z")
     desk.ledger = entries.changed(desk.ledger, closed)
-    assert known.of_launches(desk.ledger, [failed(signatures[0])]) == (
+    assert known.of_launches(desk.ledger, [failed(signatures[0])], planted=False) == (
         f"known, closed 2026-10-01: seen again: {closed.id}",
     )
 
 
-@pytest.mark.parametrize("changes", [{"planted": codec.read}, {"role": "self-test"}])
-def test_planted_faults_and_self_tests_are_not_known(
-    desk: Any, signatures: Sequence[Signature], changes: dict[str, Any]
-) -> None:
-    from repro.model import Planted
-
+def test_planted_faults_and_self_tests_are_not_known(desk: Any, signatures: Sequence[Signature]) -> None:
     desk.add(desk.bundle("a"))
-    given = {"planted": Planted(fault="crash-capture", number=None)} if "planted" in changes else changes
-    assert known.of_launches(desk.ledger, [failed(signatures[0], **given)]) == ()
+    assert known.of_launches(desk.ledger, [failed(signatures[0])], planted=True) == ()
+    assert known.of_launches(desk.ledger, [failed(signatures[0], role="self-test")], planted=False) == ()
 
 
 def test_a_launch_that_passed_is_nothing_to_the_ledger(desk: Any, signatures: Sequence[Signature]) -> None:
@@ -80,7 +79,7 @@ def test_by_cell(desk: Any, signatures: Sequence[Signature]) -> None:
     entry = desk.add(desk.bundle("a")).entry
     launches = [failed(signatures[0], cell="sm_103-b1"), failed(signatures[1], cell="sm_103-b2")]
     results, verdicts = zip(*launches, strict=True)
-    assert known.by_cell(desk.ledger, results, verdicts) == {"sm_103-b1": (f"known: {entry.id}",)}
+    assert known.by_cell(desk.ledger, results, verdicts, planted=False) == {"sm_103-b1": (f"known: {entry.id}",)}
 
 
 def test_which_ledger(desk: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
