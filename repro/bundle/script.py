@@ -26,7 +26,7 @@ def script_text(step: Step, needs: BundleNeeds, *, statement: str, prompt: str |
     first. Every text from outside is quoted, or on a comment's line."""
     server = _docker(step, needs) if needs.runtime == "docker" else _local(step)
     wanted = next((item for item in step.prompts if item.id == prompt), step.prompts[0] if step.prompts else None)
-    parts = [_head(step, needs, statement), _function("server", server), _request(step, wanted), _TAIL]
+    parts = [_head(step, needs, statement), _function("server", server), _request(step, wanted), _tail(needs)]
     return "\n".join(parts)
 
 
@@ -36,6 +36,7 @@ def _head(step: Step, needs: BundleNeeds, statement: str) -> str:
         f"# {one_line(statement, 300)}",
         f"# Target {one_line(step.target, 100)}, cell {one_line(step.cell, 200)}.",
         *(["# PLANTED FAULT: this tests graphrepro, it is no evidence about an engine."] if step.planted else []),
+        f"# Needs {needs_text(needs)}.",
         "#",
         "#   sh repro.sh            launches it several times and counts (replay.py; its options may follow)",
         "#   sh repro.sh server     starts the server alone, in the foreground",
@@ -129,10 +130,30 @@ def _request(step: Step, prompt: Prompt | None) -> str:
     return f"# Prompt {one_line(prompt.id, 100)}\n" + _function("request", command)
 
 
-_TAIL = """\
-case "${1:-}" in
-  server) server ;;
-  request) request ;;
-  *) exec python3 replay.py "$@" ;;
-esac
-"""
+def _tail(needs: BundleNeeds) -> str:
+    given = [
+        f'${{{name}:+{option} "${name}"}}'
+        for name, option, what in (
+            ("MODEL", "--model", needs.model),
+            ("DRAFT_MODEL", "--draft-model", needs.draft_model),
+        )
+        if what is not None
+    ]
+    if needs.runtime == "docker":
+        start = ["exec python3 replay.py", '--image "$IMAGE"', *given, '"$@"']
+    else:
+        start = ['exec "$PYTHON" replay.py', *given, '"$@"']
+    lines = ['case "${1:-}" in', "  server) server ;;", "  request) request ;;", f"  *) {' '.join(start)} ;;", "esac"]
+    return "\n".join(lines) + "\n"
+
+
+def needs_text(needs: BundleNeeds) -> str:
+    """What a replay needs, in one sentence."""
+    gpus = f"{needs.gpus} GPU{'' if needs.gpus == 1 else 's'} of {needs.architecture}" if needs.gpus else ""
+    weights = [one_line(what, 200) for what in (needs.model, needs.draft_model) if what is not None]
+    if needs.runtime == "docker":
+        parts = ["docker", "the image of the bundle"]
+    else:
+        parts = [f"a Python with {' and '.join(needs.modules)}"]
+    parts += [gpus, f"weights: {', '.join(weights)}" if weights else ""]
+    return f"Linux, Python 3.10 or newer, {', '.join(part for part in parts if part)}"
