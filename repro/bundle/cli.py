@@ -10,6 +10,7 @@ import shlex
 import socket
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from repro.bundle.inside.verify import Archive
     from repro.bundle.pack import Bundle
     from repro.bundle.replay import Asked
-    from repro.model import Replay
+    from repro.model import LedgerEntry, Replay
     from repro.redact import Policy
 
 INCONCLUSIVE = 7
@@ -45,6 +46,7 @@ def pack_command(options: argparse.Namespace) -> int:
     _tell(f"gathering what there is of {options.asked}")
     contents = gather(options.asked, options.results, run_id=options.run, findings=options.findings)
     asked = Asked(launches=options.launches, engine_env=options.engine_env)
+    entry = _entry(options.ledger, contents)
     made = pack(
         contents,
         Options(
@@ -55,14 +57,30 @@ def pack_command(options: argparse.Namespace) -> int:
             tool_version=version("graphrepro"),
             replay=(lambda file: replay(file, asked, payload_root=payload, tell=_tell)) if options.replay else None,
             tell=_tell,
+            entry=entry,
         ),
     )
     _refuse_existing(out, replace=options.replace)
     write_atomic(out, made.data)
     _show_packed(out, contents, made, shown=options.show_redactions)
+    if options.ledger is not None:
+        from repro.ledger.bundles import note
+
+        added, _ = note(options.ledger, out, issue=None, now=lambda: f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+        _print(f"ledger   {options.ledger}: {added.entry.id} ({added.how})")
     if made.replay is None or contents.healthy or made.replay.reproduced:
         return 0
     return INCONCLUSIVE
+
+
+def _entry(path: Path | None, contents: "Contents") -> "LedgerEntry | None":
+    """What a ledger knows of this failure: versions that were good, and those that were bad."""
+    if path is None or not path.exists():
+        return None
+    from repro.ledger import entries, store
+
+    subject = contents.subject
+    return entries.matching(store.read(path), subject.signature, engine=subject.engine, planted=subject.planted)
 
 
 def _policy(options: argparse.Namespace, contents: "Contents", environment: Mapping[str, str]) -> "Policy":
@@ -246,6 +264,7 @@ def add_pack(commands: Any) -> None:
     parser.add_argument("--no-replay", dest="replay", action="store_false", help="write it unproven")
     parser.add_argument("--launches", type=_launches, metavar="N", help="of the replay; default: as the rate asks for")
     parser.add_argument("--engine-env", type=Path, metavar="DIR", help="environment of the engine, for the replay")
+    parser.add_argument("--ledger", type=Path, metavar="FILE", help="a ledger to read versions from and to add it to")
     parser.add_argument("--show-redactions", action="store_true", help="print what was replaced by what")
     parser.add_argument("--hide-prompts", action="store_true", help="replace prompts and answers too")
     parser.add_argument("--redact-word", type=Path, metavar="FILE", help="words of your own to replace, one a line")

@@ -145,7 +145,11 @@ def _draft(contents: Contents, options: Options, redactor: Redactor, scratch: Pa
     options.tell(f"looking for what must not leave, in {len(sources)} files")
     for source in sorted(sources, key=lambda source: source.path):
         learn(source, redactor)
-    rules = expectation(contents, redact=lambda line: redactor.text(line, "expectation.json"))
+    rules = expectation(
+        contents,
+        redact=lambda line: redactor.text(line, "expectation.json"),
+        hidden=options.policy.hide_prompts,
+    )
     order = portable(contents, statement=rules.statement, whole=whole)
     notes += order.notes
     sources.append(Source(path="expectation.json", data=_document(rules), form="document"))
