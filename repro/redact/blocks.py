@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import re2
+
 from repro.redact.keys import is_secret, key_class
 
 _BEGIN = re.compile(rb"-----BEGIN ([A-Z0-9 ]{3,60})-----")
@@ -12,18 +14,19 @@ _HEADER = re.compile(rb"(?:Proc-Type|DEK-Info|Comment|Version|Hash):")
 _MOST_LINES = 400
 _ESCAPES = re.compile(rb"\x1b\[[0-9;]*m")
 _PREFIX = re.compile(rb"(?:\[[^\]\n]{0,80}\]\s*|\([^)\n]{0,60}\)\s*|[\w.-]{1,40}\s*\|\s*|\d{4}-\d\d-\d\d[T ][\d:.,Z+-]+\s+|\s+|(?:INFO|ERROR|WARNING|DEBUG)\b:?\s*|\d+:\s+)*")
-_OPEN = re.compile(
-    rb"(?<![A-Za-z0-9])(?P<part>(?:hf_|sk-|gh[pousr]_|github_pat_|glpat-|nvapi-|xox[a-z]-|AKIA|AIza|eyJ|npm_|pypi-|dckr_pat_|hvs\.)[A-Za-z0-9-]*)\\?\r?$",
-    re.MULTILINE,
+_VALUE_LINE = re2.compile(rb"(?m)^[^\S\n]*[\"']?[Vv]alue[\"']?\s*[:=]")
+_HANGING_END = re2.compile(rb"(?:[A-Za-z0-9\"']:|(?i:passw(?:or)?d|passphrase|secret|token|key))[ \t]*(?:[|>][+-]?\d?)?[ \t]*\r?\n[ \t]+[^ \t\n]")
+_OPEN = re2.compile(
+    rb"(?m)(?:^|[^A-Za-z0-9])((?:hf_|sk-|gh[pousr]_|github_pat_|glpat-|nvapi-|xox[a-z]-|AKIA|AIza|eyJ|npm_|pypi-|dckr_pat_|hvs\.)[A-Za-z0-9-]*)\\?\r?$"
 )
 _CONTINUED = re.compile(rb"[A-Za-z0-9_.-]{4,}")
 
 
 _NAMED_VALUE = re.compile(
-    rb"(?:^|[\s{,-])[\"']?(?:name|key|Name|Key)[\"']?\s*[:=]\s*[\"']?(?P<name>[A-Za-z][\w.-]{2,80})[\"']?,?[ \t]*\r?\n"
+    rb"[^\S\n]*[-{,]?\s*[\"']?(?:name|key|Name|Key)[\"']?\s*[:=]\s*[\"']?(?P<name>[A-Za-z][\w.-]{2,80})[\"']?,?[ \t]*\r?\n"
     rb"[^\S\n]*[\"']?(?:value|Value)[\"']?\s*[:=][ \t]*(?P<quote>[\"']?)(?P<value>[^\n]+)",
 )
-_HANGING = re.compile(rb"(?m)^[^\S\n]*(?:- )?[\"']?(?P<name>[A-Za-z][\w.-]{2,80})[\"']?\s*:[ \t]*(?:[|>][+-]?\d?)?[ \t]*\r?\n(?P<value>[^\S\n]+\S[^\n:]*)$")
+_HANGING = re.compile(rb"[^\S\n]*(?:- )?[\"']?(?P<name>[A-Za-z][\w.-]{2,80})[\"']?[ \t]*:?[ \t]*(?:[|>][+-]?\d?)?[ \t]*\r?\n(?P<value>[^\S\n]+\S[^\n:]*)(?=\n|$)")
 
 
 class Span(NamedTuple):
@@ -39,15 +42,18 @@ def blocks(data: bytes) -> Iterator[Span]:
     for found in _BEGIN.finditer(data):
         yield from _pem(data, found)
     for found in _OPEN.finditer(data):
-        yield from _wrapped(data, found)
-    if b"alue" in data:
-        yield from _values(data, _NAMED_VALUE)
-    yield from _values(data, _HANGING)
+        yield from _wrapped(data, found.start(1), found.end(1))
+    for found in _VALUE_LINE.finditer(data):
+        before = data.rfind(b"\n", 0, max(found.start() - 1, 0)) + 1
+        yield from _values(data, _NAMED_VALUE, before)
+    for found in _HANGING_END.finditer(data):
+        yield from _values(data, _HANGING, data.rfind(b"\n", 0, found.start()) + 1)
 
 
-def _values(data: bytes, form: "re.Pattern[bytes]") -> Iterator[Span]:
-    """Values that stand in the line below their name."""
-    for found in form.finditer(data):
+def _values(data: bytes, form: "re.Pattern[bytes]", at: int) -> Iterator[Span]:
+    """A value that stands in the line below its name, which begins at ``at``."""
+    found = form.match(data, at)
+    if found:
         kind = key_class(found["name"].decode("ascii", "replace"))
         value = found["value"].strip().rstrip(b",").strip(b"\"'")
         text = value.decode("utf-8", "replace")
@@ -84,8 +90,9 @@ def _only_prefix(line: bytes) -> bool:
     return found is not None and found.end() >= len(line.rstrip())
 
 
-def _wrapped(data: bytes, found: re.Match[bytes]) -> Iterator[Span]:
-    line_end = data.find(b"\n", found.end("part"))
+def _wrapped(data: bytes, start: int, end: int) -> Iterator[Span]:
+    part = data[start:end]
+    line_end = data.find(b"\n", end)
     if line_end < 0:
         return
     next_end = data.find(b"\n", line_end + 1)
@@ -93,10 +100,10 @@ def _wrapped(data: bytes, found: re.Match[bytes]) -> Iterator[Span]:
     prefix = _PREFIX.match(line)
     skipped = prefix.end() if prefix else 0
     rest = _CONTINUED.match(line, skipped)
-    if not rest or len(found["part"]) + len(rest[0]) < 20 or not _looks_cut(rest[0]) or b"." in rest[0]:
+    if not rest or len(part) + len(rest[0]) < 20 or not _looks_cut(rest[0]) or b"." in rest[0]:
         return
-    value = (found["part"] + rest[0]).decode("ascii")
-    yield Span(found.start("part"), found.end("part"), value)
+    value = (part + rest[0]).decode("ascii")
+    yield Span(start, end, value)
     yield Span(line_end + 1 + rest.start(), line_end + 1 + rest.end(), value)
 
 

@@ -18,6 +18,7 @@ _DIGESTS = frozenset((32, 40, 56, 64, 96, 128))
 _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _OURS = re.compile(r"t[0-9a-f]{20}")
 """What names a text that was scored, in records of this package."""
+_SHAPE = re.compile(r"\d+x\d+(?:x\d+)*")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _BASE32 = re.compile(r"[A-Z2-7]{51,56}|[a-z2-7]{51,56}")
 _SPOKEN = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{2,}(?![a-z])|\d+")
@@ -40,8 +41,8 @@ def drawn(text: str) -> bool:
     if _UUID.search(text) and len(text) <= 36 + 16:
         return False
     words = [word for word in _WORD.findall(text) if not word.isdigit()]
-    if not words or all(_is_digest(word) or len(word) < 6 for word in words):
-        return _mixed(text) and len(text) >= _SHORTEST and _many_kinds(text)
+    if not words or all(_is_digest(word) for word in words):
+        return False
     longest = max(words, key=len)
     if len(longest) >= 16 and not _is_digest(longest) and _mixed(longest):
         return True
@@ -61,6 +62,9 @@ def _many_kinds(text: str) -> bool:
 
 def _mixed(word: str, least: float = 0.0) -> bool:
     """Letters of both cases and digits follow each other as in a lottery, not as in the parts of a name."""
+    word = _SHAPE.sub("", word)
+    if len(word) < 14:
+        return False
     kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" if c.islower() else "s" for c in word]
     both = "u" in kinds and "l" in kinds
     changes = sum(a != b for a, b in zip(kinds, kinds[1:], strict=False)) / (len(kinds) - 1)
@@ -74,13 +78,13 @@ def _mixed(word: str, least: float = 0.0) -> bool:
 
 
 def chance(text: str, inside: Callable[[str], bool]) -> Iterator[Find]:
-    """Texts drawn by chance, and encoded ones whose content ``inside`` says must not be shown."""
+    """Texts drawn by chance, and those of which ``inside`` says that they hold one that must not be shown."""
     for found in RUN.finditer(text):
         yield from _in_run(found[0], found.start(), text, inside)
 
 
 def _in_run(run: str, at: int, text: str, inside: Callable[[str], bool]) -> Iterator[Find]:
-    if holds(run, inside):
+    if inside(run):
         yield Find(at, at + len(run), "secret", run)
         return
     if _mangled(text, at):
@@ -91,15 +95,16 @@ def _in_run(run: str, at: int, text: str, inside: Callable[[str], bool]) -> Iter
             yield Find(at, at + len(run), "secret", run)
         return
     for segment in _SEGMENT.finditer(run):
-        if drawn(segment[0]) or (segment[0] != run and holds(segment[0], inside)):
+        if drawn(segment[0]) or (segment[0] != run and inside(segment[0])):
             yield Find(at + segment.start(), at + segment.end(), "secret", segment[0])
 
 
 def _mangled(text: str, at: int) -> bool:
     """True inside a mangled name, of which `$`, `.` or `@` may have cut off the beginning, and after `0x`."""
-    before = text[max(at - 400, 0) : at + 3]
-    cut = re.search(r"[\w$.@]*\Z", before)
-    return cut is not None and cut[0].startswith(("_Z", "_R", "$_Z", "__Z"))
+    begin = at
+    while begin and at - begin < 400 and (text[begin - 1].isalnum() or text[begin - 1] in "_$.@"):
+        begin -= 1
+    return text.startswith(("_Z", "_R", "$_Z", "__Z"), begin)
 
 
 def holds(run: str, inside: Callable[[str], bool]) -> bool:

@@ -3,28 +3,26 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import re2
 
 from repro.redact import chance as chances
+from repro.redact import people, places
 from repro.redact import tokens as forms
 from repro.redact.finds import Find
 from repro.redact.keyed import keyed
 from repro.redact.paths import paths
-from repro.redact.people import people
-from repro.redact.places import addresses, hardware, machines, web_addresses
 from repro.redact.variables import variables
 from repro.redact.views import undone
 
 _KEYS = (
     r"(?i)pass(?:w|phrase|code|key|\b|_|[\"'=:])|pwd|pswd|secret|credential|\bcreds?|api[_ -]?key|auth|cookie|bearer|basic |netrc|login|mnemonic|connection|conn_?str|\bdsn|jwt|\bpsk|webhook|otp\b|\bpin\b|session_?id|jsession|csrf"
     r"|key[s]?(?:[_-]\w{1,8})?\\*[\"'`\]]?(?:\s*[=:,>]|\s+is |\s+[\"'`]|\s+[^\s]{14})|(?:token|sig|salt|sas|signature|phrase)(?:[_-]\w{1,8})?\\*[\"'`\]]?(?:\s*[=:,>]\s*\\*[\"'`b]{0,3}\d*[^\s\d,.)]|\s+is |\s+was |\s+\\*[\"'`]|\s+[^\s]{14})|-token[ =]"
-    r"|(?:user|owner|logname|host|node|server|peer|addr|address|endpoint|pod|machine|remote|proxy|broker|gateway|nodelist|fqdn|author|submitter|uname)(?:name|names|id|s|list)?(?:[_-]\w{1,8})?\\*[\"'`\]]?\s*[=:,]"
-    r"|uuid|guid|serial|\bs/?n\b|service.?tag|asset.?tag|chassis|machine.?id|boot.?id|host.?id|instance.?id|ssn|cvv|sshpass|-pass|curl|mysql|maria|redis-cli|docker|podman|ldap|echo|net use|machine |_pass|\bpw\b|code=|pass="
+    r"|(?:user|owner|logname|host|node|server|peer|addr|address|endpoint|pod|machine|remote|proxy|broker|gateway|nodelist|fqdn|author|submitter|uname)(?:name|names|id|s|list)?(?:[_-]\w{1,8})?\\*[\"'`\]]?(?:\(\))?\s*[=:,]"
+    r"|uuid|guid|serial|\bs/?n\b|service.?tag|asset.?tag|chassis|machine.?id|boot.?id|host.?id|instance.?id|ssn|cvv|sshpass|-pass|curl|mysql|maria|redis-cli|docker|podman|ldap|echo|net use|machine |_pass|model[a-z_-]*\\*[\"'`]?[ =:,]+\\*[\"'`]?/|tokenizer[_-]?(?:path)?\\*[\"'`]?[ =:,]+\\*[\"'`]?/|_KEY |_key |_TOKEN |\bpw\b|code=|pass="
 )
-_TLD_HINT = r"(?i)[a-z0-9]\.(?:[a-z]{2,12})(?:[^a-z0-9_(.]|\.?$|\.[^a-z0-9_])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +35,21 @@ class Finder:
 
 FINDERS = (
     Finder(forms.HINT, forms.tokens),
-    Finder(chances.HINT, lambda text: chances.chance(text, holds_something)),
+    Finder(chances.HINT, lambda text: chances.chance(text, partial(_is_telling, 0))),
     Finder(_KEYS, keyed),
-    Finder(r"://|[?&;#][\w.%-]+=", web_addresses),
+    Finder(r"://|[?&;#][\w.%-]+=", places.web_addresses),
     Finder(r"/[^/\s]+/|\\\\|[A-Za-z]:[\\/]|~", paths),
-    Finder(r"\d\.\d{1,3}\.\d{1,3}\.\d|(?:[0-9A-Fa-f]{0,4}[:-]){4}|[0-9A-Fa-f]{2}::|::[0-9A-Fa-f]|[0-9a-f]{4}\.[0-9a-f]{4}\.|(?i:guid|gid|lid)[ =:]|[0-9a-f]{4}:[0-9a-f]{4}:", addresses),
-    Finder(r"@|uid=|gid=|(?i:\buser\b)|sudo|Accepted|submitted by|[-dlbcps][r-][w-][xsStT-][r-]|(?m:^)[A-Za-z_][\w.-]* +\d+ +\d+\.\d|(?:torchinductor|krb5cc|tmux|pip-user)_|~|chown|\bsu -|ssh -l|:x:|[A-Z]\\", people),
+    Finder(r"(?:^|[^\d.])(?:[1-9]\d?|1[013-9]\d|12[0-689]|2\d\d)(?:\.\d{1,3}){3}", places.ipv4),
     Finder(
-        _TLD_HINT + r"|\] NCCL|\] (?:init|transport|NVSHMEM|RCCL)|(?m:^)[A-Z][a-z]{2} [ \d]\d \d\d:|(?m:^)\d{4}-\d\d-\d\dT|\]:\d\d|srun|CANCELLED"
-        r"|(?i:host|node|machine|server|resolve|lookup|connect|ssh )|pod/|assigned|[A-Za-z0-9][-\d.A-Za-z]*:\d{4}|ip-\d|dgx|hgx|nid\d|(?m:^)(?:Linux|Darwin) |127\.0\.1\.1",
-        machines,
+        r"(?:[0-9A-Fa-f]{1,4}[:-]){5}|[0-9A-Fa-f]{1,4}::|::[0-9A-Fa-f]|[0-9a-f]{4}\.[0-9a-f]{4}\.|(?i:guid|gid|lid)[ =:]|(?:[0-9a-f]{4}:){3}",
+        places.long_addresses,
     ),
-    Finder(r"(?i:gpu|mig)-|arn:|projects/|subscriptions/|(?:i|vol|eni|subnet|vpc|sg|ami|snap|eipalloc|rtb|fs|r|lt)-0?[0-9a-f]{8}", hardware),
+    Finder(r"[A-Za-z0-9_]@[A-Za-z0-9]", people.emails),
+    Finder(r"@[A-Za-z0-9.-]+:[A-Za-z0-9_~]", places.copied),
+    *(Finder(hint, partial(people.in_context, context)) for hint, context in people.CONTEXTS),
+    Finder(places.FQDN_HINT, places.qualified),
+    *(Finder(hint, partial(places.in_context, context)) for hint, context in places.CONTEXTS),
+    Finder(r"(?i:gpu|mig)-|(?i:s/n)|arn:|projects/|subscriptions/|(?:i|vol|eni|subnet|vpc|sg|ami|snap|eipalloc|rtb|fs|r|lt)-0?[0-9a-f]{8}", places.hardware),
     Finder(r"[A-Z0-9_]=|-e |--env|environ|env|Env|export|setenv|declare|build-arg|(?m:^)[\s-]*[A-Z][A-Z0-9_]{2,}:", variables),
 )
 
@@ -119,7 +120,16 @@ def _plain(text: str, depth: int) -> Iterator[Find]:
         if finder.hint is not chances.HINT:
             yield from finder.find(text)
         else:
-            yield from chances.chance(text, lambda held: depth < _DEEPEST and _tells(held, depth + 1))
+            yield from chances.chance(text, partial(_is_telling, depth))
+
+
+@lru_cache(maxsize=1 << 15)
+def _holds(run: str, depth: int) -> bool:
+    return chances.holds(run, lambda text: _tells(text, depth + 1))
+
+
+def _is_telling(depth: int, run: str) -> bool:
+    return depth < _DEEPEST and _holds(run, depth)
 
 
 def holds_something(text: str) -> bool:

@@ -5,15 +5,16 @@ from collections.abc import Iterator
 
 from repro.redact.chance import drawn
 from repro.redact.finds import Find
-from repro.redact.keys import KeyClass, is_secret, key_class, says_nothing
+from repro.redact.keys import KeyClass, guarded, is_secret, key_class, says_nothing
+from repro.redact.paths import whole
 from repro.redact.people import user
 from repro.redact.places import hosts_in, is_host
 
 _Q = r"\\*[\"'`]"
 PAIR = re.compile(
     rf"(?<![A-Za-z0-9_.-])(?P<quote>{_Q})?(?P<name>-{{0,2}}[A-Za-z_][A-Za-z0-9_.-]{{0,90}}"
-    r"(?: (?i:key|token|secret|password|passphrase|string|id|number|no|name|tag|uuid|phrase|code)\b){0,2})(?P<close>\\*[\"'`])?\]?"
-    rf"(?:(?P<sep>\s*(?:=>|:=|->|[=:]{{1,2}})\s*|\s+(?i:is|was|set\sto|has\svalue)\s*:?\s+)|(?P<list>\s*,\s*)(?=[bru]?{_Q})"
+    r"(?: (?i:key|token|secret|password|passphrase|string|id|number|no|name|tag|uuid|phrase|code)\b){0,2})(?P<close>\\*[\"'`])?\]?(?:\(\))?"
+    rf"(?:(?P<sep>\s*(?::\s*(?:str|bytes|SecretStr|Optional\[\w+\]|str\s*\|\s*None)\s*=|=>|:=|->|[=:]{{1,2}})\s*|\s+(?i:is|was|set\sto|has\svalue)\s*:?\s+)|(?P<list>\s*,\s*)(?=[bru]?{_Q})"
     rf"|(?P<xml>(?:\s[^<>]{{0,80}})?>)|(?P<space>\s+)(?=\S))"
 )
 _QUOTED = re.compile(rf"[bruBRU]{{0,2}}(?P<open>\\*)(?P<mark>[\"'`])")
@@ -32,7 +33,7 @@ _SCHEME = re.compile(
     r"(?i)(?<![\w-])(?:bearer|basic|digest|negotiate|apikey|api-key|token)[ \t:]+(?P<value>[A-Za-z0-9._~+/=:-]{8,})"
 )
 _COMMANDS = re.compile(
-    r"(?:sshpass\s+-p\s*|docker\s+login\b.{0,80}?\s-p\s*|podman\s+login\b.{0,80}?\s-p\s*|redis-cli\b.{0,80}?\s(?:-a|--pass)\s+"
+    r"(?:sshpass\s+-p\s*|\blogin\b.{0,160}?\s-p\s*|redis-cli\b.{0,80}?\s(?:-a|--pass)\s+"
     r"|(?:mysql|mysqldump|mariadb|mysqladmin)\b.{0,80}?\s-p|ldap\w+\b.{0,120}?\s-w\s+|-pass(?:in|out)?\s+pass:|curl\b.{0,200}?\s-u\s*[\"']?(?P<who>[^\s:\"']+):"
     r"|curl\b.{0,200}?--user[ =][\"']?[^\s:\"']+:|wget\b.{0,120}?--(?:http-)?password[ =]|expect\s+.{0,40}send\s+\"|echo\s+(?=\S+\s*\|\s*(?:sudo|docker|podman|gh|passwd|huggingface-cli))"
     r"|huggingface-cli\s+login\b.{0,40}?--token\s+|wandb\s+login\s+(?:--\S+\s+)*|ngc\s+config\s+set\s+.{0,20}|net\s+use\s+.{0,60}?\s/user:\S+\s+)"
@@ -107,6 +108,8 @@ def _value(text: str, pair: re.Match[str], kind: KeyClass) -> Iterator[Find]:
         return
     if pair["name"] in {"PWD", "OLDPWD"} and text.startswith("/", begin):
         return
+    if pair["name"].lower() == "pass" and begin == start and (pair["sep"] or "")[-1:].isspace():
+        return  # `pass: 3 of 5`
     if begin < end:
         yield from judged(text, begin, end, kind)
 
@@ -117,6 +120,8 @@ def _space_counts(pair: re.Match[str], kind: KeyClass, text: str) -> bool:
         return not text.startswith("-", pair.end()) or kind in {"password", "secret"}
     if kind not in {"password", "secret", "header"} or pair["close"] is not None:
         return False
+    if "_" in pair["name"] and (value := _UNQUOTED.match(text, pair.end())) is not None and guarded(value[0]):
+        return True
     return _QUOTED.match(text, pair.end()) is not None
 
 
@@ -145,7 +150,7 @@ def _span(text: str, start: int, kind: KeyClass, pair: re.Match[str]) -> tuple[i
 
 def judged(text: str, begin: int, end: int, kind: KeyClass) -> Iterator[Find]:
     value = text[begin:end]
-    if kind in {"password", "secret", "weak", "weakest"}:
+    if kind in {"password", "secret", "weak", "weakest", "number"}:
         if is_secret(value, kind) and (kind != "weak" or drawn(value) or not value.count("_") > 1):
             yield Find(begin, end, "secret", value)
             first = value.split(" ", 1)[0].rstrip(".,;")
@@ -155,6 +160,8 @@ def judged(text: str, begin: int, end: int, kind: KeyClass) -> Iterator[Find]:
         yield from _header(value, begin)
     elif kind in {"serial", "uuid"}:
         yield from _identity(value, begin, "serial" if kind == "serial" else "uuid")
+    elif kind == "path":
+        yield from whole(value, begin)
     elif kind == "user":
         yield from _person(text, value, begin, end)
     elif kind in {"host", "maybe_host"}:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from repro.redact.chance import drawn
 from repro.redact.vocabulary import NOTHING, PSEUDONYM, WITHHELD
 
-KeyClass: TypeAlias = Literal["password", "secret", "weak", "weakest", "header", "user", "host", "maybe_host", "serial", "uuid", "path"]
+KeyClass: TypeAlias = Literal["password", "secret", "weak", "weakest", "number", "header", "user", "host", "maybe_host", "serial", "uuid", "path"]
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _PASSWORDS = frozenset(
@@ -18,9 +18,10 @@ _SECRETS = frozenset(
     "secret secrets credential credentials cred creds apikey apikeys secretkey privatekey accesskey authtoken"
     " accesstoken mnemonic connectionstring connstr dsn psk jwt authkey accountkey sharedaccesskey sharedkey"
     " clientsecret apitoken hftoken sessionid sessiontoken refreshtoken bearertoken signingkey encryptionkey masterkey"
-    " sastoken otp totp sessionkey subscriptionkey storagekey licensekey licencekey webhook seedphrase passkey"
-    " csrftoken xsrftoken phpsessid jsessionid idtoken keyphrase cvv ssn".split()
+    " sastoken sessionkey subscriptionkey storagekey licensekey licencekey webhook seedphrase passkey"
+    " csrftoken xsrftoken phpsessid jsessionid idtoken keyphrase".split()
 )
+_NUMBERS = frozenset("pin otp totp cvv cvc ssn mfa tan puk".split())
 _HEADERS = frozenset("authorization cookie cookies bearer".split())
 _LAST_QUALIFIED = frozenset("key keys token auth sig signature pass code salt nonce seed id sid string url uri hook phrase".split())
 _KEY_OWNERS = frozenset(
@@ -45,7 +46,7 @@ _MAYBE_HOSTS = frozenset(
 )
 _SERIALS = frozenset("serial serialnumber sn serialno".split())
 _PATH_KEYS = frozenset(
-    "model-path tokenizer-path speculative-draft-model-path draft-model-path lora-paths download-dir file-storage-path"
+    "model tokenizer draft-model speculative-draft-model model-dir model-name-or-path model-path tokenizer-path speculative-draft-model-path draft-model-path lora-paths download-dir file-storage-path"
     " model-loader-extra-config ssl-keyfile ssl-certfile ssl-ca-certs chat-template served-model-name crash-dump-folder"
     " quantization-param-path export-metrics-to-file-dir modelopt-checkpoint-restore-path load-format-path".split()
 )
@@ -71,6 +72,8 @@ def key_class(name: str) -> KeyClass | None:  # noqa: PLR0911  # one return for 
         return "password"
     if last == "pass" and len(words) > 1 and words[-2] not in {"forward", "backward", "per", "first", "second", "decode", "prefill", "graph", "the"}:
         return "password"
+    if last in _NUMBERS and last not in _SECRETS:
+        return "number"
     if last in _HEADERS:
         return "header"
     if last in _SECRETS or pair in _SECRETS or joined in _SECRETS or "".join(words[-3:]) in _SECRETS:
@@ -82,7 +85,11 @@ def key_class(name: str) -> KeyClass | None:  # noqa: PLR0911  # one return for 
 
 def _qualified(name: str, words: list[str]) -> KeyClass | None:
     last, before = words[-1], words[-2] if len(words) > 1 else ""
-    if last in {"pass", "pin", "auth", "sig", "signature", "sas"} and not before:
+    if last in _NUMBERS:
+        return "number"
+    if last == "pass" and not before:
+        return "secret"
+    if last in {"auth", "sig", "signature", "sas"} and not before:
         return "weak"
     if last in {"key", "keys"}:
         if before in _KEY_OWNERS:
@@ -114,7 +121,7 @@ def _identifying(words: list[str], last: str, pair: str) -> KeyClass | None:
         return "serial"
     if last in _HOSTS or pair in {"nodename", "hostname", "masteraddr", "podname", "servername", "machinename", "computername"}:
         return "host"
-    if last in _USERS or pair in {"username", "loginname", "accountname", "userlogin", "useremail"}:
+    if last in _USERS or pair in {"username", "userid", "loginname", "accountname", "userlogin", "useremail"}:
         return "user"
     if "-".join(words) in _PATH_KEYS:
         return "path"
@@ -142,13 +149,15 @@ def is_secret(value: str, kind: KeyClass) -> bool:
         return False
     if kind == "password":
         return True
+    if kind == "number":
+        return re.fullmatch(r"\d{3,9}|\d[\d -]{5,12}\d", value) is not None or guarded(value)
     numeric = re.fullmatch(r"[-+]?[\d.,:e+]+%?", value) is not None
     if kind == "secret":
         return not numeric or len(value) >= 12
-    return not numeric and (drawn(value) if kind == "weakest" else _guarded(value))
+    return not numeric and (drawn(value) if kind == "weakest" else guarded(value))
 
 
-def _guarded(value: str) -> bool:
+def guarded(value: str) -> bool:
     """A value that somebody would guard: long enough, one word, and more than letters of one case."""
     if len(value) < 8 or " " in value or value.startswith(("<", "[", "(", "Ġ", "▁")):
         return False

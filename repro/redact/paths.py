@@ -9,7 +9,7 @@ from repro.redact.places import _ENDPOINTS
 from repro.redact.vocabulary import KEPT_FILE, PSEUDONYM, PUBLIC_MODEL, SYSTEM, TAIL
 
 _COMPONENT = r"[\w@+~%=.,{}\[\]-]*[\w@+~%=}\]-]"
-PATH = re.compile(rf"(?<![\w/.)>\]}}*-])(?:(?<=:)|(?<!:)|)/(?!/)(?:{_COMPONENT}/+)+(?:{_COMPONENT})?|(?<=-[IL])/(?:{_COMPONENT}/+)+(?:{_COMPONENT})?")
+PATH = re.compile(rf"(?:(?<![\w/.)>\]}}*-])|(?<=file:/)(?<=/)|(?<=file://))/(?!/)(?:{_COMPONENT}/+)+(?:{_COMPONENT})?|(?<=-[IL])/(?:{_COMPONENT}/+)+(?:{_COMPONENT})?")
 QUOTED = re.compile(r"(?<=[\"'`])(?P<path>/(?:home|Users|mnt|media|data|srv|nfs|export|scratch|lustre|gpfs|work|projects?|storage|Volumes)/[^\"'`\n\\]{1,400})(?=[\"'`])")
 _HOME = re.compile(
     r"(?:^|(?<=/))(?:home|Users|users|user|people|staff|students|homes|u|personal|accounts)/(?P<user>[A-Za-z][\w.@-]*[A-Za-z0-9])(?=/|$)"

@@ -14,7 +14,9 @@ _SURE = (
 )
 _UNSURE = "net|io|ai|dev|local|internal|lan|home|private|app|test|example|invalid|svc|co|tv|fm|gg|ie|domain|zone|network|digital|services|solutions|global|group|team|works|labs?|science|academy|university|institute|energy|health|bank|compute|hpc|cluster"
 FQDN = re.compile(rf"(?<![A-Za-z0-9_.@$-])(?:{_LABEL}\.){{1,8}}(?P<tld>(?i:{_SURE}|{_UNSURE}))(?![A-Za-z0-9_-]|\.[A-Za-z0-9_]|\()")
+FQDN_HINT = rf"[A-Za-z0-9]\.(?i:{_SURE}|{_UNSURE})(?:[^A-Za-z0-9_(.-]|\.?$|\.[^A-Za-z0-9_])"
 _SURE_TLD = re.compile(_SURE)
+_BELOW = re.compile(r"(?::\d{2,5})?(?P<path>/[\w.-]+(?:/[\w.-]+)*)")
 URL = re.compile(
     r"(?<![A-Za-z0-9+.-])(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,24})://(?:(?P<creds>[^\s/@\"'<>\\]*(?::(?!\d{1,5}(?:[/\s\"']|$))[^\s\"'<>\\]*)?)@)?"
     r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]*)(?P<port>:\d+)?(?P<path>/[^\s\"'<>?#\\)}\],;`]*)?(?P<query>[?#][^\s\"'<>\\)}`]*)?"
@@ -29,21 +31,24 @@ _ENDPOINTS = re.compile(
     r"|flush_cache|docs|openapi\.json|start_profile|stop_profile|get_load|tokenize|detokenize|abort_request|load|readyz|livez|api/v\d+|update_weights\w*)/?"
 )
 _NODE = (
-    r"(?:ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}|(?:[a-z0-9]+-)*(?:dgx|hgx|gb\d00|gpunode|gpu-node|gpu-server|gpuserver|computenode|compute-node|nid|hpc|bastion|jumphost|slurmctl)"
-    r"[a-z0-9]*(?:-?[a-z0-9]+)*-?\d+|[a-z0-9]+(?:-[a-z0-9]+)*-node-?\d+(?:-[a-z0-9]+)*|nid\d{5,})"
+    r"(?:ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}|(?:[a-z0-9]+-)*(?:dgx|hgx|gb\d00|gpunode|gpu-node|gpu-server|gpuserver|computenode|compute-node|nid|hpc|(?:gke|aks|eks|k8s|k3s|kube)-|bastion|jumphost|slurmctl)"
+    r"[a-z0-9]*(?:-?[a-z0-9]+)*-?\d+|[a-z0-9]+(?:-[a-z0-9]+)*-node-?\d+(?:-[a-z0-9]+)*|nid\d{5,}|(?:gke|aks|eks|k8s|k3s|kube)-[a-z0-9-]{6,}[a-z0-9])"
 )
 _HOST = rf"{_LABEL}(?:\.{_LABEL})*"
-_CONTEXTS = (
-    re.compile(rf"(?<![\w.-])(?P<host>{_HOST}):\d+:\d+ \[\d+\] (?:NCCL|init\.cc|transport|misc|graph|enqueue|NVSHMEM|RCCL)"),
-    re.compile(rf"(?m)^(?:[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)) (?P<host>(?!(?:stdout|stderr|INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL)\b){_HOST}) [\w./@-]+(?:\[\d+\])?: "),
-    re.compile(rf"\[(?P<host>(?!\d+\]){_HOST})\]:\d{{2,5}}\b|srun: error: (?P<host2>{_HOST}(?:\[[\d,-]+\])?): task|\bON (?P<host3>{_HOST}) CANCELLED"),
-    re.compile(rf"(?i)\b(?:on|from|to|at|via|into)\s+(?:host|node|machine|server|hostname)\s+[\"'`]?(?P<host>{_HOST})|\b(?:host|node|hostname|machine)\s+[\"'`](?P<host2>{_HOST})[\"'`]"),
-    re.compile(rf"\[pod/(?P<host>[\w.-]+)/|assigned \S+/(?P<host2>{_HOST}) to (?P<host3>{_HOST})|\bpod/(?P<host4>[a-z0-9][\w.-]+)"),
-    re.compile(rf"(?i)\b(?:could not resolve host(?:name)?|name or service not known|unknown host|resolve|connect(?:ed|ing)? to|connection to|connection from|lookup|ssh(?: -\w(?: \S+)?)*)[: ]+[\"'`(\[]?(?P<host>{_HOST})[\"'`)\]]?(?=:\d{{2,5}}\b|:? (?:failed|refused|timed|on|port|closed|established)|[\"'`)\]]?$|\n|, )"),
-    re.compile(rf"(?<![\w./@-])(?P<host>(?=[A-Za-z0-9.-]*[A-Za-z])(?=[A-Za-z0-9.-]*[-\d])(?!\w+\.(?:py|cu|cpp|h|cc|c|log|go|rs|js|json|txt):){_HOST}):(?:[1-9]\d{{3,4}})(?![\w:.])"),
-    re.compile(rf"(?<![A-Za-z0-9_.-])(?P<host>{_NODE})(?![A-Za-z0-9_]|\.\w)"),
-    re.compile(rf"(?m)^(?:Linux|Darwin) (?P<host>{_HOST}) \d+\.\d|^127\.0\.1\.1\s+(?P<host2>{_HOST})(?:\s+(?P<host3>{_HOST}))?"),
+CONTEXTS = (
+    (r"\] (?:NCCL|init|transport|misc|graph|enqueue|NVSHMEM|RCCL)", re.compile(rf"(?<![\w.-])(?P<host>{_HOST}):\d+:\d+ \[\d+\] (?:NCCL|init\.cc|transport|misc|graph|enqueue|NVSHMEM|RCCL)")),
+    (r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*) [A-Za-z0-9]", re.compile(rf"(?m)(?:(?:^|[>;|]|\s)(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|^\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)) (?P<host>(?!(?:stdout|stderr|INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL)\b){_HOST}) [\w./@-]+(?:\[\d+\])?: ")),
+    (r"\]:\d{2,5}|srun: error|CANCELLED", re.compile(rf"\[(?P<host>(?!\d+\]){_HOST})\]:\d{{2,5}}\b|srun: error: (?P<host2>{_HOST}(?:\[[\d,-]+\])?): task|\bON (?P<host3>{_HOST}) CANCELLED")),
+    (r"(?i)(?:on|from|to|at|via|into)\s+(?:host|node|machine|server)|(?:host|node|hostname|machine)\s+[\\'`]", re.compile(rf"(?i)\b(?:on|from|to|at|via|into)\s+(?:host|node|machine|server|hostname)\s+[\"'`]?(?P<host>{_HOST})|\b(?:host|node|hostname|machine)\s+[\"'`](?P<host2>{_HOST})[\"'`]")),
+    (r"pod/|assigned ", re.compile(rf"\[pod/(?P<host>[\w.-]+)/|assigned \S+/(?P<host2>{_HOST}) to (?P<host3>{_HOST})|\bpod/(?P<host4>[a-z0-9][\w.-]+)")),
+    (r"(?i)resolve|service not known|unknown host|connect(?:ed|ing)? to|connection (?:to|from)|lookup|ssh ", re.compile(rf"(?i)\b(?:could not resolve host(?:name)?|name or service not known|unknown host|resolve|connect(?:ed|ing)? to|connection to|connection from|lookup|ssh(?: -\w(?: \S+)?)*)[: ]+[\"'`(\[]?(?P<host>{_HOST})[\"'`)\]]?(?=:\d{{2,5}}\b|:? (?:failed|refused|timed|on|port|closed|established)|[\"'`)\]]?$|\n|, )")),
+    (r"[A-Za-z][-\d.A-Za-z]*:[1-9]\d{3}", re.compile(rf"(?<![\w./@-])(?P<host>(?=[A-Za-z0-9.-]*[A-Za-z])(?=[A-Za-z0-9.-]*[-\d])(?!\w+\.(?:py|cu|cpp|h|cc|c|log|go|rs|js|json|txt):){_HOST}):(?:[1-9]\d{{3,4}})(?![\w:.])")),
+    (r"ip-\d|dgx|hgx|gb\d00|gpu-?node|gpu-?server|compute-?node|nid\d|hpc|(?:gke|aks|eks|k8s|k3s|kube)-|bastion|jumphost|slurmctl|-node-?\d", re.compile(rf"(?<![A-Za-z0-9_.-])(?P<host>{_NODE})(?![A-Za-z0-9_]|\.\w)")),
+    (r"(?m:^)(?:Linux|Darwin) |127\.0\.1\.1", re.compile(rf"(?m)^(?:Linux|Darwin) (?P<host>{_HOST}) \d+\.\d|^127\.0\.1\.1\s+(?P<host2>{_HOST})(?:\s+(?P<host3>{_HOST}))?")),
+    (r"<\d{2,5}>", re.compile(rf"(?<![\w.:-])(?P<host>{_HOST})<\d{{2,5}}>")),
+    (r":/\S+ on /|//\S+ on /|cifs", re.compile(rf"(?<![\w./-])(?P<host>{_HOST}):/\S+ on /|(?<![\w:/])//(?P<host2>{_HOST})/\S+ (?:on )?/")),
 )
+"""(hint, where programs print names of hosts)."""
 _IPV4 = re.compile(r"(?<![A-Za-z0-9_.])(?P<ip>(?:\d{1,3}\.){3}\d{1,3})(?![\w]|\.\d)(?P<after>:\d{1,5}(?!\d)|/\d{1,2}(?![\d.]))?")
 _UNDERLINED = re.compile(r"(?<=_)(?P<ip>(?:10|172|192|100)\.\d{1,3}\.\d{1,3}\.\d{1,3})(?![\w.])(?P<after>)")
 _VERSION_BEFORE = re.compile(
@@ -52,6 +57,9 @@ _VERSION_BEFORE = re.compile(
 _IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9A-Fa-f]{1,4}|(?:\d{1,3}\.){3}\d{1,3})?(?:%[\w.-]+)?(?![\w:])")
 _MAC = re.compile(r"(?<![\w:.-])(?:[0-9A-Fa-f]{2}:){5,}[0-9A-Fa-f]{2}(?![\w:])|(?<![\w-])(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2}(?![\w-])|(?<![\w.])(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}(?![\w.])")
 _GUID = re.compile(r"(?<![\w:])(?:[0-9a-f]{4}:){3}[0-9a-f]{4}(?![\w:])|(?i:\b(?:guid|gid|lid|port_guid|node_guid|sys_image_guid)[ =:]+)(?P<value>0x[0-9a-f]{12,16})")
+_IN_URL = re.compile(r"://\S*\Z")
+_COPIED = re.compile(rf"(?<![\w.-])[\w.-]+@(?P<host>{_HOST}):(?P<path>[A-Za-z0-9_~][\w.~-]*(?:/[\w.~-]+)+)")
+_LABELLED = re.compile(r"(?<!\w)[Ss]/[Nn]\s*[:=#]?\s*(?P<value>(?=[A-Z-]*\d)[A-Z0-9-]{5,})")
 _GPU = re.compile(r"(?<![A-Za-z0-9])(?:GPU|MIG|gpu|mig)-(?:GPU-)?[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){0,3}(?:-[0-9a-fA-F]{1,12})?(?:/\d+/\d+)?(?![A-Za-z0-9])")
 _CLOUD = re.compile(r"(?<![A-Za-z0-9])(?:i|vol|eni|subnet|vpc|sg|ami|snap|eipalloc|rtb|fs|r|lt)-0?[0-9a-f]{8,17}(?![A-Za-z0-9])|arn:aws[\w-]*:[\w-]*:[\w-]*:\d{12}:[^\s\"',]+|(?<=projects/)[a-z][a-z0-9-]{4,28}[a-z0-9](?=/)|(?<=subscriptions/)[0-9a-f-]{36}")
 
@@ -99,6 +107,13 @@ def _looks_like_host(name: str) -> bool:
     return bool(re.search(r"\d", name) or ("." in name and len(name) > 5) or name.count("-") >= 1)
 
 
+def copied(text: str) -> Iterator[Find]:
+    """Paths behind `user@host:`, as of a repository."""
+    for found in _COPIED.finditer(text):
+        if not is_public(found["host"]) and not PSEUDONYM.search(found["path"]) and not _IN_URL.search(text[: found.start()]):
+            yield Find(found.start("path"), found.end("path"), "path", found["path"])
+
+
 def web_addresses(text: str) -> Iterator[Find]:
     """Credentials, hosts, paths and keys in addresses with a scheme."""
     for found in URL.finditer(text):
@@ -137,16 +152,22 @@ def _credentials(creds: str, at: int, scheme: str) -> Iterator[Find]:
         yield Find(at, at + len(name), "secret", name)
 
 
-def machines(text: str) -> Iterator[Find]:
-    """Hosts in the places where programs print them, and fully qualified names anywhere."""
+def qualified(text: str) -> Iterator[Find]:
+    """Fully qualified names of hosts anywhere; with what follows the name of a registry."""
     for found in FQDN.finditer(text):
         if _is_name_of_host(found[0], found["tld"].lower()) and is_host(found[0]):
             yield Find(found.start(), found.end(), "host", found[0])
-    for context in _CONTEXTS:
-        for found in context.finditer(text):
-            for group, value in found.groupdict().items():
-                if value and not _is_code(value):
-                    yield from hosts_in(value, found.start(group), certain=True)
+            below = _BELOW.match(text, found.end())
+            if below and not PSEUDONYM.search(below[0]) and not _ENDPOINTS.fullmatch(below["path"]) and not text[: found.start()].endswith("://"):
+                yield Find(below.start("path"), below.end("path"), "path", below["path"])
+
+
+def in_context(context: "re.Pattern[str]", text: str) -> Iterator[Find]:
+    """Hosts in one of the places where programs print them."""
+    for found in context.finditer(text):
+        for group, value in found.groupdict().items():
+            if value and not _is_code(value):
+                yield from hosts_in(value, found.start(group), certain=True)
 
 
 def _is_code(name: str) -> bool:
@@ -164,11 +185,15 @@ def _is_name_of_host(name: str, tld: str) -> bool:
     return (len(labels) > 2 and not any(re.search("[A-Z]", label) for label in labels)) or any(re.search(r"[\d-]", label) for label in labels[:-1])
 
 
-def addresses(text: str) -> Iterator[Find]:
-    """IPv4, IPv6, MAC and InfiniBand addresses that lead to one machine."""
+def ipv4(text: str) -> Iterator[Find]:
+    """IPv4 addresses that are no versions, and not of this machine itself."""
     for found in (*_IPV4.finditer(text), *_UNDERLINED.finditer(text)):
         if _is_ipv4(found["ip"], found["after"], text, found.start()):
             yield Find(found.start("ip"), found.end("ip"), "ip", found["ip"])
+
+
+def long_addresses(text: str) -> Iterator[Find]:
+    """IPv6, MAC and InfiniBand addresses that lead to one machine."""
     macs = [(found.start(), found.end()) for found in _MAC.finditer(text) if not re.fullmatch(r"[fF0:.-]+", found[0])]
     for start, end in macs:
         yield Find(start, end, "mac", text[start:end].lower())
@@ -183,6 +208,8 @@ def addresses(text: str) -> Iterator[Find]:
 
 def hardware(text: str) -> Iterator[Find]:
     """UUIDs of GPUs and ids that a cloud gives to machines, disks and accounts."""
+    for found in _LABELLED.finditer(text):
+        yield Find(found.start("value"), found.end("value"), "serial", found["value"])
     for found in (*_GPU.finditer(text), *_CLOUD.finditer(text)):
         yield Find(found.start(), found.end(), "uuid", found[0])
 

@@ -3,9 +3,12 @@
 import re
 from collections import defaultdict
 
+import re2
+
 from repro.redact.finds import Category, Find
 from repro.redact.vocabulary import PSEUDONYM, WITHHELD
 
+_STANDING = re2.compile(PSEUDONYM.pattern.encode())
 _COMMON_LABELS = frozenset("www api app git mail smtp ftp ns1 ns2 dns proxy gateway registry docs static cdn login auth db vpn".split())
 
 
@@ -19,10 +22,10 @@ class Pseudonyms:
         self._next: dict[Category, int] = defaultdict(lambda: 1)
         self._taken: dict[str, set[int]] = defaultdict(set)
 
-    def reserve(self, text: str) -> None:
+    def reserve(self, text: bytes) -> None:
         """Numbers of pseudonyms that stand in a text already are not given to others."""
-        for found in PSEUDONYM.finditer(text):
-            category, _, number = found[0].rpartition("-")
+        for found in _STANDING.finditer(text):
+            category, _, number = found.group(0).decode("ascii").rpartition("-")
             if len(number) <= 9:
                 self._taken[category].add(int(number))
 

@@ -16,6 +16,8 @@ from repro.redact.spread import Spread
 from repro.redact.views import undone
 
 _CODEC = ("utf-8", "surrogateescape")
+_LONGEST_REMEMBERED = 1 << 10
+_MOST_REMEMBERED = 1 << 17
 
 
 class Shown(NamedTuple):
@@ -40,6 +42,7 @@ class Redactor:
         self._names = Pseudonyms()
         self._spread = Spread()
         self._learned: set[str] = set()
+        self._cache: dict[bytes, list[Find]] = {}
         self._counts: dict[Category, int] = defaultdict(int)
         self._files: dict[Category, set[str]] = defaultdict(set)
         self._given: dict[Category, set[str]] = defaultdict(set)
@@ -59,7 +62,7 @@ class Redactor:
     def learn_text(self, text: str | bytes, where: str) -> None:
         """What a log or another text holds that must not be shown."""
         data = _bytes(text)
-        self._names.reserve(data.decode(*_CODEC))
+        self._names.reserve(data)
         for start, end, finds in self._lines(data):
             self._take(finds, data[start:end].decode(*_CODEC))
         self._learned.add(where)
@@ -139,7 +142,7 @@ class Redactor:
         return finds
 
     def _learn_string(self, text: str, finds: list[Find] | None, rules: bool) -> str:
-        self._names.reserve(text)
+        self._names.reserve(_bytes(text))
         self._take([*(finds or ()), *(self._ruled(text) if rules else ())], text)
         return text
 
@@ -157,10 +160,19 @@ class Redactor:
             spans[start].append((span.start - start, span.end - start, "secret", span.value))
         for start, end in line_spans(data, every=self.policy.hide_prompts, more=spans):
             line = data[start:end]
-            finds = self._ruled(line.decode(*_CODEC))
+            finds = list(self._remembered(line))
             finds.extend(_in_characters(line, spans.get(start, [])))
             if finds:
                 yield start, end, finds
+
+    def _remembered(self, line: bytes) -> list[Find]:
+        """What the rules find in a line; it is asked for twice, when learning and when replacing."""
+        finds = self._cache.get(line)
+        if finds is None:
+            finds = self._ruled(line.decode(*_CODEC))
+            if len(line) <= _LONGEST_REMEMBERED and len(self._cache) < _MOST_REMEMBERED:
+                self._cache[line] = finds
+        return finds
 
     def _replaced(self, text: str, finds: list[Find], where: str) -> str:
         view = undone(text)

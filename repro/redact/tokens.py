@@ -29,6 +29,7 @@ _FORMS = (
     r"AGE-SECRET-KEY-1[A-Z0-9]{16,}|EAA[A-Za-z0-9]{40,}|(?<!\w)1//0[\w-]{24,}|\$(?:2[abxy]|1|5|6|y|argon2\w*)\$[\w$./=,+-]{16,}",
     r"(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp\d+|sk-ssh-ed25519@openssh\.com) AAAA[A-Za-z0-9+/=]{20,}|PuTTY-User-Key-File-\d: \S+",
     r"SHA256:[A-Za-z0-9+/]{43}=?|-----BEGIN [A-Z0-9 ]{3,60}-----\s*(?!secret-\d)[^\s'-][\s\S]*?(?:-----END [A-Z0-9 ]{3,60}-----|\Z)",
+    r"(?<!-)(?=[A-Z-]*\d)(?:(?:[A-Z0-9]{5}-){3,}[A-Z0-9]{5}|(?:[A-Z0-9]{4}-){3,4}[A-Z0-9]{4}|(?:[A-Z0-9]{6}-){3,}[A-Z0-9]{6})(?![A-Za-z0-9-])",
     # web addresses that are keys themselves
     r"(?<=hooks\.slack\.com/)[\w/-]{10,}|(?<=/api/webhooks/)[\w/-]{10,}|(?<=webhook\.office\.com/)[^\s\"']{10,}|(?<=/webhookb2/)[^\s\"']+",
     r"(?<=api\.telegram\.org/)bot[\w:-]+",
@@ -45,7 +46,7 @@ HINT = (
     r"|(?:sk|nvapi|gl[a-z]{2,5}|pypi|PMAK|GOCSPX|pul|tskey|xapp|xox[a-z]|sq0[a-z]{3}|key|xkeysib|NR[A-Z]{2}|xai|pplx|csk|fw|ms|co|lf)"
     r"-[A-Za-z0-9_-]{10}"
     r"|A[KSBCRIGN][A-Z]A[A-Z0-9]{12}|AT[A-Z]{2}|cio|oy2|AIza|ya29|dapi|d[pt][.0]|hv[sbr]\.|atlasv1|eyJ|LTAI|AKID|\dQ~|[MNO][A-Za-z\d_-]{22}"
-    r"|:AA|SG\.|(?:SK|AC)[a-f0-9]{32}|-us\d|SECRET-KEY|EAA|1//0|\$[1256yxba]|ssh-|ecdsa|PuTTY|SHA256:|-----BEGIN|hooks\.slack|webhook|telegram"
+    r"|:AA|(?:[A-Z0-9]{4,6}-){3}|SG\.|(?:SK|AC)[a-f0-9]{32}|-us\d|SECRET-KEY|EAA|1//0|\$[1256yxba]|ssh-|ecdsa|PuTTY|SHA256:|-----BEGIN|hooks\.slack|webhook|telegram"
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from repro.redact.finds import Find
 from repro.redact.keys import key_class, says_nothing
 from repro.redact.places import hosts_in
-from repro.redact.vocabulary import WITHHELD
+from repro.redact.vocabulary import PSEUDONYM, WITHHELD
 
 _PREFIXES = (
     "SGLANG_ SGL_ VLLM_ TRTLLM_ TLLM_ NCCL_ RCCL_ CUDA_ CUBLAS_ CUBLASLT_ CUDNN_ CUTLASS_ CUTE_ TORCH_ TORCHINDUCTOR_ TORCHDYNAMO_ PYTORCH_ TRITON_"
@@ -31,6 +31,7 @@ _ASSIGNED = re.compile(
     r"(?m)^(?:[\s>+-]*(?:export|declare -x|set|setenv|ENV|env|Environment=)\s*[\"']?|\s*-\s+|\s*)(?P<name>[A-Z][A-Z0-9_]{2,80})(?P<sep>=|(?<=[A-Z0-9_])\s*:\s+(?=[^\s]))(?P<value>[^\n]*)$"
 )
 _ARGUMENT = re.compile(r"(?:(?<![\w-])(?:-e|--env|--setenv|-x|--export=ALL,|--set-env|--build-arg)[ =,\"']+\s*[\"']?|\bexport\s+|\bEnvironment=[\"']?)(?P<name>[A-Za-z_][A-Za-z0-9_]{2,80})=(?:\\*(?P<q>[\"'])(?P<quoted>.*?)(?P=q)|(?P<value>[^\s\"']+))")
+_PLACEHOLDER = re.compile(r"[\"']?<[A-Za-z_ -]{1,60}(?:>|$)")
 _MAPPING = re.compile(r"environ\(\{|os\.environ|[\"']?(?:env(?:ironment)?|Env|env_vars|environ)[\"']?\s*[:=]\s*[\[{]|runtime_env")
 _ENTRY = re.compile(r"\\*[\"'](?P<name>[A-Z][A-Z0-9_]{2,80})(?:\\*[\"']\s*:\s*\\*[\"']|=)(?P<value>[^\"'\\]*)")
 
@@ -60,7 +61,7 @@ def variables(text: str) -> Iterator[Find]:
 
 
 def withheld(name: str, value: str, at: int) -> Iterator[Find]:
-    if not value.strip() or says_nothing(value) or is_harmless(name) or value.strip("\"' ") in {"0", "1", WITHHELD}:
+    if not value.strip() or says_nothing(value) or _PLACEHOLDER.match(value) or is_harmless(name) or value.strip("\"' ") in {"0", "1", WITHHELD}:
         return
     kind = key_class(name)
     bare = value.strip().strip("\"'")
@@ -68,6 +69,8 @@ def withheld(name: str, value: str, at: int) -> Iterator[Find]:
     secret = kind in {"password", "secret", "header"} and len(bare) > 3
     if kind in {"host", "maybe_host"} and (hosts := list(hosts_in(bare, begin, certain=kind == "host"))):
         yield from hosts
+        return
+    if kind in {"host", "maybe_host"} and PSEUDONYM.search(bare):
         return
     category = "secret" if secret else "user" if kind == "user" and re.fullmatch(r"[\w.-]+", bare) else "variable"
     yield Find(begin, begin + len(bare), category, bare)  # type: ignore[arg-type]
