@@ -53,7 +53,7 @@ def _head(step: Step, needs: BundleNeeds, statement: str) -> str:
     else:
         lines.append("PYTHON=${PYTHON:-python3}  # the interpreter of the engine's environment")
         if any("{payload}" in text for text in (*step.argv, *step.environment.values())):
-            lines.append("PAYLOAD=$PWD/payload")
+            lines += ["PAYLOAD=$PWD/payload", "export PYTHONDONTWRITEBYTECODE=1  # the bundle stays as it is"]
     for name, what in (("MODEL", needs.model), ("DRAFT_MODEL", needs.draft_model)):
         if what is not None:
             lines += [f"# {name}: folder of the weights: {one_line(what, 200)}", f"{name}=${{{name}:-}}"]
@@ -152,8 +152,8 @@ def needs_text(needs: BundleNeeds) -> str:
     gpus = f"{needs.gpus} GPU{'' if needs.gpus == 1 else 's'} of {needs.architecture}" if needs.gpus else ""
     weights = [one_line(what, 200) for what in (needs.model, needs.draft_model) if what is not None]
     if needs.runtime == "docker":
-        parts = ["docker", "the image of the bundle"]
+        parts = ["Linux", "Python 3.10 or newer", "docker", "the image of the bundle"]
     else:
-        parts = [f"a Python with {' and '.join(needs.modules)}"]
+        parts = ["Linux", f"Python 3.10 or newer with {' and '.join(needs.modules)}"]
     parts += [gpus, f"weights: {', '.join(weights)}" if weights else ""]
-    return f"Linux, Python 3.10 or newer, {', '.join(part for part in parts if part)}"
+    return ", ".join(part for part in parts if part)

@@ -122,6 +122,11 @@ def test_a_planted_fault_is_reproduced_at_its_rate(name: str, stranger: Callable
     assert record.runs[0].signature is not None
     assert there.processes() == []
     assert [path.name for path in there.temporary.iterdir()] == []
+    assert verify_folder(there) == 0  # it is still what its manifest says
+
+
+def verify_folder(there: Stranger) -> int:
+    return subprocess.run([sys.executable, "-I", str(there.bundle / "verify.py")], check=False).returncode
 
 
 def test_a_healthy_bundle_is_not_reproduced_within_a_bound(stranger: Callable[[str], Stranger]) -> None:

@@ -32,6 +32,10 @@ KEPT = ("HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "TZ"
 """Of our environment: where programs, libraries and caches lie. Nothing that steers an engine, and no secret."""
 
 
+OURS = {"PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+"""For the attempt program: nothing from the current folder, and the bundle stays as its manifest says."""
+
+
 class Stop:
     """Whether the replay is to end: a signal came, or the pipe that ``owner`` is the read end of was closed."""
 
@@ -84,7 +88,7 @@ class Local:
                     stdout=log,
                     stderr=log,
                     pass_fds=(ours,),
-                    env={**inherited(self.python), LABEL: launch.label, OWNER_FD: str(ours), "PYTHONSAFEPATH": "1"},
+                    env={**inherited(self.python), **OURS, LABEL: launch.label, OWNER_FD: str(ours)},
                     start_new_session=True,
                 )
         except OSError as problem:

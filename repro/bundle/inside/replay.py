@@ -234,6 +234,8 @@ def resolve(
         for name, text in bundle.step["environment"].items()
         if not (outside and name in _PLACES_OF_IMAGE)
     }
+    if runtime.name == "local":  # in a container the bundle is read-only
+        environment = {"PYTHONDONTWRITEBYTECODE": "1", **environment}
     return {**bundle.step, "argv": argv, "environment": environment, "port": port, "attempt": number}
 
 
