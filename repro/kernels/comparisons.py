@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from repro.kernels.statements import ARRANGEMENTS, Statement, version_key
+from repro.kernels.statements import Statement, arrangement_words, version_key
 from repro.model.kernels import CompiledVariant, KernelResult
 
 
@@ -169,7 +169,7 @@ def buffers_table(results: Iterable[KernelResult]) -> Table:
     groups: dict[tuple[str, str], list[KernelResult]] = defaultdict(list)
     for row in results:
         if row.check == "kernel-buffers" and row.planted is None:
-            groups[row.subject.sglang, row.cell.id.rpartition("-")[2]].append(row)
+            groups[row.subject.sglang, arrangement_words(row)].append(row)
     return Table(
         title="Buffers of graph capture, and what the verify of a tree needs",
         columns=("sglang", "arrangement", "mask allocated", "mask needed", "query rows stated", "outcome"),
@@ -185,10 +185,10 @@ def _buffer_row(version: str, arrangement: str, rows: Sequence[KernelResult]) ->
     for row in rows:
         outcomes[row.reason or "enough"].append(str(row.cell.budget))
     known = {buffer.buffer: buffer for row in rows for buffer in row.buffers}
-    mask, stated = known.get("tree_mask"), known.get("stated_query_rows")
+    mask, stated = known.get("tree_mask") or known.get("tree_mask_bytes"), known.get("stated_query_rows")
     return (
         version,
-        ARRANGEMENTS.get(arrangement, arrangement),
+        arrangement,
         mask.allocated_formula if mask else "not executed",
         mask.needed_formula if mask else "not executed",
         stated.allocated_formula if stated else "not executed",

@@ -20,6 +20,8 @@ ARRANGEMENTS = {
     "block": "where everything is left at the draft's block size",
     "step": "where graphs are captured for the tree and num_draft_tokens is left at the draft's block size",
 }
+FLASHINFER = ".flashinfer"
+"""Ends the id of a row about the FlashInfer backend; the others are about Triton's."""
 OUTCOMES = {
     None: "the buffers are large enough and the metadata fits the tree",
     "short_at_context_end": "the mask's buffer is short only when the largest batch has reached the end of the context",
@@ -114,17 +116,17 @@ def _of_buffers(rows: Sequence[KernelResult], budget: int, works: int) -> Iterab
     asked: dict[tuple[str, str], dict[int | None, KernelResult]] = defaultdict(dict)
     for row in rows:
         if row.state not in {"not_run", "inconclusive"}:
-            asked[row.subject.sglang, row.cell.id.rpartition("-")[2]][row.cell.budget] = row
+            asked[row.subject.sglang, arrangement_words(row)][row.cell.budget] = row
     groups: dict[tuple[str, str | None, str | None], list[KernelResult]] = defaultdict(list)
     for (_, arrangement), found in asked.items():
         if budget in found and works in found:
             groups[arrangement, found[budget].reason, found[works].reason].append(found[budget])
     for (arrangement, now, then), found_in in groups.items():
         group = sorted(found_in, key=lambda row: version_key(row.subject.sglang))
-        text = f"{ARRANGEMENTS.get(arrangement, arrangement)}, with budget {budget} {OUTCOMES.get(now, now)}"
+        text = f"{arrangement}, with budget {budget} {OUTCOMES.get(now, now)}"
         if budget != works:
             text += f"; with budget {works} {'as well' if now == then else OUTCOMES.get(then, then)}"
-        yield _statement("alike" if now == then else "apart", group, f"sglang {_releases(group)}: {text}")
+        yield _statement("alike" if now == then else "apart", group, f"sglang {_releases(group)}, {text}")
 
 
 def _unknown(one: Statement, beginning: str) -> Statement:
@@ -171,6 +173,13 @@ def _launch(row: KernelResult) -> str:
 
 def _releases(rows: Sequence[KernelResult]) -> str:
     return ", ".join(dict.fromkeys(row.subject.sglang for row in rows))
+
+
+def arrangement_words(row: KernelResult) -> str:
+    """How the tree's width got into the server, of a row of the buffers arm, and which backend it is about."""
+    name = row.cell.id.rpartition("-")[2].removesuffix(FLASHINFER)
+    backend = "FlashInfer" if row.cell.id.endswith(FLASHINFER) else "Triton"
+    return f"{backend} backend, {ARRANGEMENTS.get(name, name)}"
 
 
 def version_key(version: str) -> tuple[tuple[int, str], ...]:

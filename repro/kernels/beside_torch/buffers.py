@@ -9,20 +9,23 @@ Parameters of a case: ``root`` (a wheel or its unpacked folder; empty if it is n
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-from . import backend, loading, standins
+from . import backend, flashinfer_buffers, loading, standins
 from .backend import NotExecutedError, Replayed
+from .flashinfer_buffers import FlashInferFormulas
 from .protocol import Channel, Fault, Row, measurement
 from .sizes import Formulas, formulas
 from .surroundings import Setting, answers
 
+Known = TypeVar("Known")
 MASK, GRID, QUERY_ROWS, MASK_CELLS = "tree_mask", "captured_grid_rows", "stated_query_rows", "stated_mask_cells"
 SAID = {
     GRID: "rows of a request that the captured launch is made for",
@@ -129,13 +132,16 @@ def first_short(allocated: int, batch: int, width: int, context: int) -> int | N
     return low
 
 
+def refused(width: int) -> str:
+    return f"the decode runner does not replay its graph for a verify of {width} rows: it runs eagerly, silently"
+
+
 def verdict(
     step: Step, found: Sequence[Fault], setting: Setting, width: int, prefix: int | None
 ) -> tuple[str, str | None, str]:
     """State, reason and words. ``prefix``: from where the mask of the largest batch is too long."""
     if not step.may_replay:
-        said = f"the decode runner does not replay its graph for a verify of {width} rows: it runs eagerly, silently"
-        return "not_applicable", "graph_refused", said
+        return "not_applicable", "graph_refused", refused(width)
     if not found:
         return "pass", None, f"large enough up to the context's end, and the metadata says {width} rows a request"
     said = "; ".join(fault.detail for fault in found)
@@ -180,9 +186,29 @@ def row(formula: Formulas, case: Mapping[str, Any]) -> Row:
     )
 
 
-def subject(release: loading.Release) -> dict[str, Any]:
+def flashinfer_row(formula: FlashInferFormulas, case: Mapping[str, Any]) -> Row:
+    """The same with the release's FlashInfer backend. Raises `NotExecutedError`."""
+    asked = case["parameters"]
+    setting = Setting(asked["draft_tokens"], asked["runner_width"], asked["max_batch"], asked["context"])
+    width = asked["width"]
+    buffers = flashinfer_buffers.needs(setting, width, formula)
+    found = faults(buffers)
+    state, reason, said = (
+        "pass",
+        None,
+        f"large enough up to the context's end, and the metadata says {width} rows a request",
+    )
+    if not backend.may_replay(setting, setting.max_batch, width):
+        state, reason, said = "not_applicable", "graph_refused", refused(width)
+    elif found:
+        state, reason = "fail", "other_width" if any(fault.tensor in SAID for fault in found) else "short_buffer"
+        said = "; ".join(fault.detail for fault in found)
+    return Row(state, f"FlashInfer: {said}", reason=reason, cell={"mode": "graph"}, faults=found, buffers=buffers)
+
+
+def subject(release: loading.Release, module: str) -> dict[str, Any]:
     """Versions, and the backend's file: it holds most of what is asked here."""
-    file = release.root.joinpath(*backend.BACKEND.split(".")).with_suffix(".py")
+    file = release.root.joinpath(*module.split(".")).with_suffix(".py")
     path, digest = str(file.relative_to(release.root)), hashlib.sha256(file.read_bytes()).hexdigest()
     return {**release.subject(), "triton": None, "source_path": path, "source_sha256": digest, "origin": "release"}
 
@@ -192,34 +218,52 @@ def main(request: Mapping[str, Any], channel: Channel) -> None:
     for version in dict.fromkeys(case["parameters"]["version"] for case in request["cases"]):
         cases = [case for case in request["cases"] if case["parameters"]["version"] == version]
         release = loading.find(cases[0]["parameters"]["root"] or None, Path(request["scratch"]))
-        channel.subject(subject(release))
+        channel.subject(subject(release, backend.BACKEND))
         if release.version != version:
             said = (
                 f"sglang {version}: its wheel is not at hand ({release.version} is installed); give a folder of wheels"
             )
             channel.answer(cases, partial(_same, Row("not_run", said, reason="wheel_missing")))
             continue
-        with standins.release(release.root, backend.REAL, answers(SMALL)):
+        real = backend.REAL | flashinfer_buffers.REAL
+        with standins.release(release.root, real, answers(SMALL)):
             _answer(channel, cases, release)
 
 
 def _answer(channel: Channel, cases: Sequence[Mapping[str, Any]], release: loading.Release) -> None:
-    """Rows of one release, whose modules can be imported now."""
-    try:
-        known = formulas()
-    except NotExecutedError as error:
-        said = f"sglang {release.version}: {error}"
-        channel.answer(cases, partial(_same, Row("inconclusive", said, reason="not_executed")))
-        return
-    channel.answer(cases, partial(_asked, known))
+    """Rows of one release, whose modules can be imported now: FlashInfer's before that of the Triton backend."""
+    triton, flashinfer = _or_why(formulas), _or_why(flashinfer_buffers.formulas)
+    for case in cases:
+        channel.say("begin", key=case["key"])
+        if not case["planted"]:
+            channel.subject(subject(release, flashinfer_buffers.BACKEND))
+            identity = f"{case['cell']['id']}.flashinfer"
+            found = _asked(flashinfer_row, flashinfer, case)
+            channel.row(case["key"], replace(found, cell={**found.cell, "id": identity}), 0.0)
+            channel.subject(subject(release, backend.BACKEND))
+        begun = time.monotonic()
+        found = _asked(row, triton, case)
+        channel.row(case["key"], found, time.monotonic() - begun)
+        channel.say("end", key=case["key"])
 
 
 def _same(row: Row, _: Mapping[str, Any]) -> Row:
     return row
 
 
-def _asked(known: Formulas, case: Mapping[str, Any]) -> Row:
+def _or_why(make: Callable[[], Known]) -> Known | str:
     try:
-        return row(known, case)
+        return make()
     except NotExecutedError as error:
-        return Row("inconclusive", str(error), reason="not_executed")
+        return str(error)
+
+
+def _asked(ask: Callable[[Known, Mapping[str, Any]], Row], known: Known | str, case: Mapping[str, Any]) -> Row:
+    """The row, or why the release's code cannot be executed here."""
+    try:
+        if not isinstance(known, str):
+            return ask(known, case)
+        why = known
+    except NotExecutedError as error:
+        why = str(error)
+    return Row("inconclusive", f"sglang {case['parameters']['version']}: {why}", reason="not_executed")

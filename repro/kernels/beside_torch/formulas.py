@@ -6,6 +6,7 @@ from random import Random
 
 LOWEST, HIGHEST = 2, 9
 PRIME = 2**61 - 1
+NO_FORMULA = "no polynomial of these degrees"
 SPARE = 12
 """Points beyond those that determine the polynomial: a number that is no such polynomial does not pass all of them."""
 
@@ -23,6 +24,11 @@ def fitted(evaluate: Callable[..., int], degrees: Mapping[str, int]) -> str | No
     rows = [[_product(point, power) for power in powers] for point in points]
     factors = solved(rows, values)
     return None if factors is None else _words(names, powers, factors)
+
+
+def said(evaluate: Callable[..., int], degrees: Mapping[str, int]) -> str:
+    """`fitted`, or words for that there is none."""
+    return fitted(evaluate, degrees) or NO_FORMULA
 
 
 def solved(rows: Sequence[Sequence[int]], values: Sequence[int]) -> list[int] | None:

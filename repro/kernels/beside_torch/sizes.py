@@ -9,13 +9,12 @@ import torch
 
 from . import backend
 from .backend import Replayed
-from .formulas import fitted
+from .formulas import said
 from .surroundings import Setting
 
 SIZES = {"max_batch": 1, "runner_width": 1, "draft_tokens": 2, "context": 1}
 STEPS = {"batch": 1, "captured_width": 1, "draft_tokens": 2, "width": 2, "prefix": 1}
 """Arguments of the formulas and their highest powers: what is allocated, and what the metadata of a step says."""
-NO_FORMULA = "no polynomial of these degrees"
 
 
 @dataclass(frozen=True)
@@ -36,26 +35,22 @@ class Formulas:
 def formulas() -> Formulas:
     """Of the release that can be imported now. Raises `NotExecutedError`."""
     return Formulas(
-        mask=_fitted(partial(_allocated, lambda made: backend.mask_buffer(made).numel()), SIZES),
-        indices=_fitted(partial(_allocated, lambda made: made.cuda_graph_kv_indices.numel()), SIZES),
-        entries=_fitted(partial(_allocated, lambda made: made.qo_indptr.numel()), SIZES),
-        mask_needed=_fitted(backend.built_mask_cells, {"batch": 1, "prefix": 1, "width": 2}),
-        query_rows=_fitted(partial(_said, lambda told: told.query_rows), STEPS),
-        grid_rows=_fitted(partial(_said, lambda told: told.grid_rows), STEPS),
-        mask_cells=_fitted(partial(_said, lambda told: told.mask_cells), STEPS),
-        prefix_tokens=_fitted(partial(_said, lambda told: told.prefix_tokens), STEPS),
+        mask=said(partial(_allocated, lambda made: backend.mask_buffer(made).numel()), SIZES),
+        indices=said(partial(_allocated, lambda made: made.cuda_graph_kv_indices.numel()), SIZES),
+        entries=said(partial(_allocated, lambda made: made.qo_indptr.numel()), SIZES),
+        mask_needed=said(backend.built_mask_cells, {"batch": 1, "prefix": 1, "width": 2}),
+        query_rows=said(partial(_told, lambda told: told.query_rows), STEPS),
+        grid_rows=said(partial(_told, lambda told: told.grid_rows), STEPS),
+        mask_cells=said(partial(_told, lambda told: told.mask_cells), STEPS),
+        prefix_tokens=said(partial(_told, lambda told: told.prefix_tokens), STEPS),
     )
-
-
-def _fitted(evaluate: Callable[..., int], degrees: dict[str, int]) -> str:
-    return fitted(evaluate, degrees) or NO_FORMULA
 
 
 def _allocated(measure: Callable[[Any], int], **sizes: int) -> int:
     return int(measure(backend.made(Setting(**sizes), "meta")))
 
 
-def _said(
+def _told(
     measure: Callable[[Replayed], int], *, batch: int, captured_width: int, draft_tokens: int, width: int, prefix: int
 ) -> int:
     setting = Setting(draft_tokens=draft_tokens, runner_width=captured_width, max_batch=batch, context=2)
