@@ -11,7 +11,9 @@ import re2
 from repro.redact import chance as chances
 from repro.redact import people, places
 from repro.redact import tokens as forms
+from repro.redact.blocks import blocks
 from repro.redact.finds import Find
+from repro.redact.jsonlines import in_strings, is_record
 from repro.redact.keyed import keyed
 from repro.redact.paths import paths
 from repro.redact.variables import variables
@@ -75,19 +77,19 @@ def _hints() -> tuple[Any, Any]:
     every = re2.Set.SearchSet(options)
     for finder in FINDERS:
         every.Add(finder.hint.encode())
+    every.Add(b"")  # is always there, unless the set gave up for want of memory
     every.Compile()
-    hints = [finder.hint for finder in FINDERS] + [_ESCAPES]
+    hints = [finder.hint for finder in FINDERS] + [_ESCAPES, r"(?m:^)[ \t]*[{\[]\""]
     one = re2.compile(("|".join(f"(?:{hint})" for hint in hints)).encode("latin-1"), options)
     return every, one
 
 
 def hinted(line: bytes) -> list[int]:
     """The places in `FINDERS` of those that may find something; all of them if the set gave up for want of memory."""
-    every, one = _hints()
-    places = every.Match(line)
-    if places:
-        return sorted(places)
-    return list(range(len(FINDERS))) if one.search(line) else []
+    places = _hints()[0].Match(line)
+    if not places:
+        return list(range(len(FINDERS)))
+    return sorted(place for place in places if place < len(FINDERS))
 
 
 def found_in(text: str) -> list[Find]:
@@ -104,14 +106,19 @@ def found_in(text: str) -> list[Find]:
 
 
 def _found(text: str, depth: int) -> list[Find]:
-    finds = list(_plain(text, depth))
-    view = undone(text)
-    if view is not None:
+    finds = [*_plain(text, depth), *_in_view(text, depth)]
+    if not is_record(text):
+        return finds
+    return list(in_strings(text, finds, lambda inner: [*_in_view(inner, depth)] or [*_plain(inner, depth)]))
+
+
+def _in_view(text: str, depth: int) -> Iterator[Find]:
+    """What is found when the escapes are undone."""
+    for view in undone(text):
         for find in _plain(view.text, depth):
             if find.start < find.end:
                 start, end = view.original(find.start, find.end)
-                finds.append(find._replace(start=start, end=end))
-    return finds
+                yield find._replace(start=start, end=end)
 
 
 def _plain(text: str, depth: int) -> Iterator[Find]:
@@ -121,6 +128,9 @@ def _plain(text: str, depth: int) -> Iterator[Find]:
             yield from finder.find(text)
         else:
             yield from chances.chance(text, partial(_is_telling, depth))
+    if "\n" in text:
+        for span in blocks(text.encode("latin-1", "replace")):  # one byte for each character
+            yield Find(span.start, span.end, "secret", span.value)
 
 
 @lru_cache(maxsize=1 << 15)

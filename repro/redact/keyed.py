@@ -68,7 +68,7 @@ def keyed(text: str) -> Iterator[Find]:
 
 
 def _netrc(text: str) -> Iterator[Find]:
-    if not re.search(r"\b(?:machine|default)\s.*\b(?:login|password)\s", text) and not re.match(r"\s*(?:login|password)\s+\S+\s*$", text):
+    if not re.search(r"\b(?:machine|default)\s.*\b(?:login|password)\s", text) and not re.search(r"(?m)^\s*(?:login|password)\s+\S+\s*$", text):
         return
     for found in _NETRC.finditer(text):
         for group in ("login", "value"):
@@ -120,7 +120,7 @@ def _space_counts(pair: re.Match[str], kind: KeyClass, text: str) -> bool:
         return not text.startswith("-", pair.end()) or kind in {"password", "secret"}
     if kind not in {"password", "secret", "header"} or pair["close"] is not None:
         return False
-    if "_" in pair["name"] and (value := _UNQUOTED.match(text, pair.end())) is not None and guarded(value[0]):
+    if "_" in pair["name"] and (value := _UNQUOTED.match(text, pair.end())) is not None and guarded(value[0]) and re.search(r"\d", value[0]) and not re.search(r"[=(]", value[0]):
         return True
     return _QUOTED.match(text, pair.end()) is not None
 

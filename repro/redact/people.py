@@ -23,7 +23,7 @@ CONTEXTS = (
         r"\s(?:R|PD|CG|CD|F|S|TO)\s+[\d:-]+\s+\d+\s",
         re.compile(rf"\b\d+\s+\S+\s+\S+\s+(?P<a>{_NAME})\s+(?:R|PD|CG|CD|F|S|TO)\s+[\d:-]+\s+\d+\s+(?P<host>[A-Za-z0-9][\w.-]*[A-Za-z0-9])?"),
     ),
-    (r"[A-Za-z0-9_]@[A-Za-z0-9]", re.compile(rf"(?<![\w.@/-])(?P<a>{_NAME})@(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*[A-Za-z0-9])(?=:[~/]|[\s#$%>:]|\)|'|\"|$)")),
+    (r"[A-Za-z0-9_]@[A-Za-z0-9]", re.compile(rf"(?<![\w.@/-])(?P<a>{_NAME})@(?P<host>[A-Za-z][A-Za-z0-9.-]*[A-Za-z0-9]|(?:\d{{1,3}}\.){{3}}\d{{1,3}})(?=:[~/]|[\s#$%>:]|\)|'|\"|$)")),
     (r"[-dlbcps][r-][w-][xsStT-][r-][w-]", re.compile(rf"(?m)(?:^|\s)[-dlbcps](?:[r-][w-][xsStT-]){{3}}[.+@]?\s+\d+\s+(?P<a>{_NAME})\s+(?P<b>{_NAME})\s+[\d,.]+[KMGT]?\s")),
     (r"(?m:^)[A-Za-z_][\w.-]*\s+\d+\s+\d+\.\d\s", re.compile(rf"(?m)^(?P<a>{_NAME})\s+\d+\s+\d+\.\d\s+\d+\.\d\s+\d+\s+\d+\s")),
     (r"(?:torchinductor|krb5cc|tmux|pip-user)_", re.compile(rf"\b(?:torchinductor|krb5cc|tmux|pip-user)_(?P<a>(?!cache|session|tmp)[A-Za-z][a-z0-9.-]{{2,30}})(?=[/\s\"':]|$)")),

@@ -8,7 +8,7 @@ import re2
 from repro.redact.finds import Category, Find
 from repro.redact.vocabulary import PSEUDONYM, WITHHELD
 
-_STANDING = re2.compile(PSEUDONYM.pattern.encode())
+_STANDING = re2.compile(rb"(?:secret|word|prompt|email|uuid|serial|path|mac|ip|host|user)-\d+")
 _COMMON_LABELS = frozenset("www api app git mail smtp ftp ns1 ns2 dns proxy gateway registry docs static cdn login auth db vpn".split())
 
 

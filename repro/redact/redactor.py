@@ -175,8 +175,7 @@ class Redactor:
         return finds
 
     def _replaced(self, text: str, finds: list[Find], where: str) -> str:
-        view = undone(text)
-        if view is not None:
+        for view in undone(text):
             data = _bytes(view.text)
             for find in _in_characters(data, list(self._spread.finds(data))):
                 start, end = view.original(find.start, find.end)

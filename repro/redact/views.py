@@ -1,6 +1,7 @@
 """A line as it would read with its escapes undone, each character knowing where it came from."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import unescape
 
@@ -35,17 +36,16 @@ class View:
         return self.starts[start], self.ends[end - 1]
 
 
-def undone(text: str) -> View | None:
-    """The view of a text without escapes, however often it was escaped; None if it has none."""
+def undone(text: str) -> Iterator[View]:
+    """The views of a text: without its escapes, without those that then appear, and so on; none if it has none."""
     if not ESCAPED.search(text):
-        return None
-    view = View(text, list(range(len(text))), list(range(1, len(text) + 1)))
+        return
+    view: View | None = View(text, list(range(len(text))), list(range(1, len(text) + 1)))
     for _ in range(_DEEPEST):
-        once = _once(view)
-        if once is None:
-            break
-        view = once
-    return view
+        view = _once(view) if view is not None else None
+        if view is None:
+            return
+        yield view
 
 
 def _once(view: View) -> View | None:
