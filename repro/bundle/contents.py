@@ -116,7 +116,7 @@ class _Gathering:
         self._asked = asked
         self._run = directory.run()
         self._plan = _plan(directory)
-        results, problems = directory.results()
+        results, self._explaining, problems = directory.read_results()
         self._launches = tuple(
             Launch(result=result, verdict=verdict)
             for result, verdict in zip(results, run_verdicts(results), strict=True)
@@ -132,6 +132,11 @@ class _Gathering:
             raise SpecError(
                 f"finding {self._asked} ({self._finding.kind}) is not about launches that failed in run "
                 f"{self._run.run_id}: there is nothing to reproduce; give one of its cells to pack that all the same"
+            )
+        if not own:
+            raise RecordError(
+                f"no launch of {self._asked} in run {self._run.run_id} has a usable result"
+                f"{f': {self._notes[0]}' if self._notes else ''}; restore it, or name another run with --run"
             )
         healthy = not failing
         if healthy:
@@ -178,9 +183,7 @@ class _Gathering:
     def _armed(self, attempts: Sequence[GatheredAttempt]) -> list[GatheredAttempt]:
         """The attempts with evidence hooks armed that explain one of these."""
         explained = {(attempt.result.cell, attempt.result.attempt) for attempt in attempts}
-        armed = [
-            result for result in self._directory.armed_results() if (result.cell, result.explains or 0) in explained
-        ]
+        armed = [result for result in self._explaining if (result.cell, result.explains or 0) in explained]
         return [self._attempt(result, None, fails=False) for result in armed[:MOST_ATTEMPTS]]
 
     def _reference(self) -> GatheredAttempt | None:
@@ -255,18 +258,14 @@ def _run_with(cell: str, directories: Sequence[RunDirectory], run_id: str | None
         directories = named
     known_cells: set[str] = set()
     for directory in sorted(directories, key=lambda item: item.path.name, reverse=True):
-        results = {result.cell for result in directory.results()[0]} if _has(directory, cell) else set()
-        if cell in results:
+        attempts = directory.attempts()[0]
+        if any((directory.attempt(*attempt) / "result.json").is_file() for attempt in attempts if attempt[0] == cell):
             return directory
-        known_cells |= {name for name, _ in directory.attempts()[0]}
+        known_cells |= {name for name, _ in attempts}
     raise SpecError(
         f"no run{'' if run_id is None else f' {run_id}'} has a finished launch of a cell {cell!r}"
         f"{_near(cell, sorted(known_cells))}; a finding has an id such as f-3a91c07d42"
     )
-
-
-def _has(directory: RunDirectory, cell: str) -> bool:
-    return any(name == cell for name, _ in directory.attempts()[0])
 
 
 def _near(asked: str, known: Sequence[str]) -> str:

@@ -174,3 +174,9 @@ def test_armed_launch_comes_last(failing: Any, death: bytes) -> None:
         (4, False, True),
     ]
     assert found.k_of_n == (2, 3)
+
+
+def test_cell_without_a_usable_result(failing: Any) -> None:
+    (failing.root / "sim" / RUN / "cells" / GOOD / "1" / "result.json").write_text("{}")
+    with pytest.raises(RecordError, match=f"no launch of {GOOD} in run {RUN} has a usable result: .*; restore it"):
+        gather(GOOD, failing.root)
