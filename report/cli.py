@@ -20,6 +20,7 @@ from repro import baselines, codec
 from repro.environment import subject_fields
 from repro.errors import GraphreproError, NothingToRunError, RecordError, SpecError, UnavailableError
 from repro.escape import one_line
+from repro.ledger import known
 from repro.model import Baseline, Problem
 from repro.store import write_atomic
 
@@ -101,6 +102,12 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--target", metavar="T", help="only the runs of this target")
     build.add_argument(
         "--since", type=_moment, metavar="DATE", help="only runs that began on this day or later (UTC; 2026-11-30)"
+    )
+    build.add_argument(
+        "--ledger",
+        type=Path,
+        metavar="FILE",
+        help="say which failures it has (default: ./ledger.json, if there is one)",
     )
     build.add_argument("--json", action="store_true", help="print findings.json instead of the tables")
     build.set_defaults(run=_build)
@@ -193,6 +200,7 @@ def _now() -> str:
 
 def _build(arguments: argparse.Namespace) -> None:
     roots: list[Path] = arguments.results or [_RESULTS]
+    ledger = known.load(arguments.ledger)
     results = _load(roots, arguments.target)
     if arguments.since is not None:
         results = _since(results, arguments.since)
@@ -205,6 +213,7 @@ def _build(arguments: argparse.Namespace) -> None:
         shelf.beside(baselines.load(), own),
         tool_version=version("graphrepro"),
         declared=Declared(changed=subject_fields(arguments.changed), margin=arguments.margin),
+        ledger=ledger,
     )
     out: Path = arguments.out or _RESULTS / "report"
     _write(out, document)

@@ -1,6 +1,6 @@
 """The report for a terminal: what was run, what failed, how sure, compared with what. Plain text, no control codes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tabulate import tabulate
 
@@ -18,7 +18,7 @@ _WIDE = 60
 def render(document: Document) -> str:
     """The tables, with a final newline."""
     parts = [_run(document, run) for run in document.shown]
-    parts.append(_findings(document.record))
+    parts.append(_findings(document.record, document.known))
     if document.record.comparisons:
         parts.append(_comparisons(document))
     if document.older:
@@ -134,14 +134,18 @@ def _gains(best: Sequence[BestConfiguration], crossovers: Sequence[Crossover]) -
     return [line[: len(line) - len(line.lstrip())] + one_line(line) for line in lines]
 
 
-def _findings(record: Findings) -> str:
+def _findings(record: Findings, known: Mapping[str, str]) -> str:
     if not record.findings:
         return "No findings."
     blocks = [
-        f"{number}. {found.id} [{found.severity}] {found.statement}\n   next: {found.next}"
+        f"{number}. {found.id} [{found.severity}] {found.statement}\n{_known(known.get(found.id))}   next: {found.next}"
         for number, found in enumerate(record.findings, start=1)
     ]
     return "Findings\n" + "\n".join(blocks)
+
+
+def _known(line: str | None) -> str:
+    return f"   {line}\n" if line else ""
 
 
 def _problems(problems: Sequence[Problem]) -> str:

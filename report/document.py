@@ -8,20 +8,24 @@ from report.best import best_configurations, crossovers
 from report.compare import NOTHING_DECLARED, Declared, against_baselines, against_runs
 from report.crashes import Crash, read_crashes
 from report.findings import find
+from report.known import known_findings
 from report.load import Loaded, LoadedRun
-from repro.model import Baseline, BestConfiguration, Comparison, Crossover, Findings, Problem, ReportedRun
+from repro.model import Baseline, BestConfiguration, Comparison, Crossover, Findings, Ledger, Problem, ReportedRun
+
+NO_LEDGER = Ledger(entries=())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Document:
     """``shown``: the newest run of each target, told in full; ``older``: the others, listed. ``crashes``: what evidence
-    adds to failed launches, by the anchor of the attempt."""
+    adds to failed launches, by the anchor of the attempt. ``known``: what a ledger says of findings, by their id."""
 
     record: Findings
     shown: tuple[LoadedRun, ...]
     older: tuple[ReportedRun, ...]
     baselines: Mapping[str, Baseline]
     crashes: Mapping[str, Crash]
+    known: Mapping[str, str]
 
     @property
     def planted(self) -> bool:
@@ -53,6 +57,7 @@ def assemble(
     *,
     tool_version: str,
     declared: Declared = NOTHING_DECLARED,
+    ledger: Ledger = NO_LEDGER,
 ) -> Document:
     """The document about the newest run of each target. Reads the evidence of its failed launches, and nothing else."""
     shown = results.newest()
@@ -76,6 +81,7 @@ def assemble(
         older=tuple(run.reported() for run in results.older()),
         baselines={baseline.name: baseline for baseline in baselines},
         crashes=crashes,
+        known=known_findings(record.findings, shown, ledger),
     )
 
 

@@ -62,7 +62,7 @@ def _left_out(left: Sequence[LeftOut]) -> str:
 
 def _parts(document: Document) -> tuple[Part, ...]:
     record = document.record
-    found = [_finding(finding) for finding in record.findings]
+    found = [_finding(finding, document.known.get(finding.id)) for finding in record.findings]
     none = Part(text="Nothing: no launch has a result yet.", kind="answers")
     parts = [
         Part(text="", below=tuple(_answers(document, run) for run in document.shown), tight=True),
@@ -104,7 +104,7 @@ def _answers(document: Document, run: LoadedRun) -> Part:
     return Part(text="\n".join(lines), kind="answers")
 
 
-def _finding(finding: Finding) -> Part:
+def _finding(finding: Finding, known: str | None) -> Part:
     planted = f"**{PLANTED}.** " if finding.planted else ""
     cells = ", ".join(code(cell) for cell in finding.cells[:_MOST_CELLS])
     more = len(finding.cells) - _MOST_CELLS
@@ -114,6 +114,7 @@ def _finding(finding: Finding) -> Part:
         planted + said(finding.statement, _LONGEST_STATEMENT),
         "",
         f"- cells: {cells}" + (f" and {more} more" if more > 0 else ""),
+        *([f"- {said(known)}"] if known else []),
         f"- next: {_command(finding.next)}",
     ]
     if finding.bundle is not None:

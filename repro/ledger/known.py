@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from repro.causes import causes
 from repro.escape import one_line
@@ -21,29 +22,40 @@ def load(given: Path | None) -> Ledger:
     return store.read(given or store.DEFAULT)
 
 
-def known(ledger: Ledger, signature: Signature, *, engine: str, planted: bool) -> str | None:
-    """`known: l-1 https://…` for a failure that the ledger has, `maybe known` where the signature is too vague to tell;
-    None for a new one."""
+class Match(NamedTuple):
+    """An entry that a failure is, or, not ``certain``, may be: its signature is too vague to tell."""
+
+    entry: LedgerEntry
+    certain: bool
+
+
+def matches(ledger: Ledger, signature: Signature, *, engine: str, planted: bool) -> tuple[Match, ...]:
+    """The entries of this failure; none for a new one."""
     found = entries.alike(ledger, signature, engine=engine, planted=planted)
-    if not found:
-        return None
     exact = [entry for entry in found if entry.signature == signature and signature.phase != "none"]
-    if exact:
-        return f"known{_said(exact[0])}"
-    return "; ".join(f"maybe known{_said(entry)}" for entry in found)
+    return (Match(exact[0], certain=True),) if exact else tuple(Match(entry, certain=False) for entry in found)
+
+
+def told(found: Iterable[Match]) -> tuple[str, ...]:
+    """`known: l-1 https://…`, or `maybe known: …` where that is all that can be said; each entry once."""
+    certain: dict[str, Match] = {}
+    for match in found:
+        if match.entry.id not in certain or match.certain:
+            certain[match.entry.id] = match
+    return tuple(_said(match) for match in certain.values())
 
 
 def of_launches(ledger: Ledger, launches: Iterable[tuple[Result, Verdict]], *, planted: bool) -> tuple[str, ...]:
-    """What the ledger says of these launches, each line once. Launches that did not fail are nothing to it.
+    """What the ledger says of these launches, each entry once. Launches that did not fail are nothing to it.
     ``planted``: faults were planted in their run, which may show in any of its cells."""
-    lines: list[str] = []
-    for result, verdict in launches:
-        if verdict.verdict in {"fail", "corrupt"} and result.role != "self-test":
-            for cause in causes(result, verdict):
-                line = known(ledger, cause.signature, engine=result.engine.name, planted=planted)
-                if line is not None and cause.family in {"failure", "corrupt"}:
-                    lines.append(line)
-    return tuple(dict.fromkeys(lines))
+    return told(
+        match
+        for result, verdict in launches
+        if verdict.verdict in {"fail", "corrupt"} and result.role != "self-test"
+        for cause in causes(result, verdict)
+        if cause.family in {"failure", "corrupt"}
+        for match in matches(ledger, cause.signature, engine=result.engine.name, planted=planted)
+    )
 
 
 def by_cell(
@@ -57,8 +69,9 @@ def by_cell(
     return {cell: lines for cell, lines in said.items() if lines}
 
 
-def _said(entry: LedgerEntry) -> str:
+def _said(match: Match) -> str:
+    entry, word = match.entry, "known" if match.certain else "maybe known"
     issue = f" {one_line(entry.issue, _LONGEST_ISSUE)}" if entry.issue else ""
     if entry.status == "closed" and entry.closed_at is not None:
-        return f", closed {entry.closed_at[:10]}: seen again: {entry.id}{issue}"
-    return f": {entry.id}{issue}"
+        return f"{word}, closed {entry.closed_at[:10]}: seen again: {entry.id}{issue}"
+    return f"{word}: {entry.id}{issue}"
