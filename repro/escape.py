@@ -18,7 +18,8 @@ _INVISIBLE = re.compile(
     "\ud800-\udfff\ufffe\uffff\U000e0000-\U000e007f]"  # lone surrogates, non-characters, tags
 )
 _MARKDOWN = re.compile(r"([\\`*_\[\]#|~$])|^(?=[-+=])")
-_AUTOLINK = re.compile(r"(?i)(://|www\.|mailto:)")
+_AUTOLINK = re.compile(r"(?i)//|www\.|mailto:")
+_ISSUE = re.compile(r"(?i)\bGH-(?=\d)")
 _BREAK = "\u200b"
 
 
@@ -41,6 +42,7 @@ def markdown(text: str) -> str:
     text = _MARKDOWN.sub(r"\\\g<0>", text)
     text = _AUTOLINK.sub(lambda found: found[0][:1] + _BREAK + found[0][1:], text)
     text = re.sub(r"\\#(?=\d)", r"\\#" + _BREAK, text)
+    text = _ISSUE.sub(lambda found: found[0] + _BREAK, text)
     text = re.sub(r"^(\d+)(?=[.)](?:\s|$))", r"\1\\", text)
     return text.replace("@", "@" + _BREAK)
 

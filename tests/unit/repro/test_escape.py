@@ -56,6 +56,7 @@ def test_one_line_is_one_line(text: str) -> None:
         ("[text](http://x)", "[text]("),
         ("@maintainer", "@m"),
         ("see #12", "#1"),
+        ("see GH-12", "GH-1"),
         ("http://evil.example", "http://"),
         ("www.evil.example", "www."),
         ("**bold**", "**"),
