@@ -94,11 +94,29 @@ def about_code(results: Iterable[KernelResult]) -> tuple[Statement, ...]:
     groups: dict[tuple[str, str], list[Code]] = defaultdict(list)
     for code in codes(results):
         groups[code.compiler, str(code.row.cell.shape)].append(code)
-    return tuple(
+    statements = [
         statement
         for (_, shape), group in groups.items()
         for statement in (*_boundaries(shape, group), *_modes(shape, group), *_architectures(shape, group))
-    )
+    ]
+    return (*statements, *_compilers([code for group in groups.values() for code in group]))
+
+
+def _compilers(group: Sequence[Code]) -> Iterable[Statement]:
+    """The same launch by more than one Triton: how far their code for graphs differs."""
+    launches: dict[tuple[str, str, str], list[Code]] = defaultdict(list)
+    for code in group:
+        if code.row.cell.mode == "graph":
+            launches[code.row.subject.sglang, code.architecture, str(code.row.cell.shape)].append(code)
+    for (sglang, architecture, shape), found in launches.items():
+        tritons = sorted({str(code.row.subject.triton) for code in found}, key=version_key)
+        if len(tritons) > 1:
+            parts = [_registers("graph", [code for code in found if code.row.subject.triton == one]) for one in tritons]
+            said = ", ".join(
+                f"Triton {one} {part.removeprefix('graph ')}" for one, part in zip(tritons, parts, strict=True)
+            )
+            text = f"sglang {sglang} on {architecture}, for {shape} in graphs: {said}"
+            yield _statement("alike" if len(set(parts)) == 1 else "apart", found, text, architecture)
 
 
 def _boundaries(shape: str, group: Sequence[Code]) -> Iterable[Statement]:
@@ -154,7 +172,8 @@ def _architectures(shape: str, group: Sequence[Code]) -> Iterable[Statement]:
     for code in group:
         families[code.made.mma, bool(code.made.tensor_memory_columns)].append(code)
     parts = [
-        f"{_names(found)} by {mma}{' in tensor memory' if memory else ''}" for (mma, memory), found in families.items()
+        f"{_names(found)} by {mma}{' in tensor memory' if memory else ''}"
+        for (mma, memory), found in sorted(families.items(), key=_first_architecture)
     ]
     yield _statement(
         "apart" if len(parts) > 1 else "alike",
@@ -194,6 +213,10 @@ def _buffer_row(version: str, arrangement: str, rows: Sequence[KernelResult]) ->
         stated.allocated_formula if stated else "not executed",
         "; ".join(f"{outcome.replace('_', ' ')}: budget {' '.join(budgets)}" for outcome, budgets in outcomes.items()),
     )
+
+
+def _first_architecture(family: tuple[object, Sequence[Code]]) -> tuple[int, str]:
+    return min((len(code.architecture), code.architecture) for code in family[1])
 
 
 def _names(group: Sequence[Code]) -> str:

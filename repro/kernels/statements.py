@@ -56,9 +56,9 @@ def about_budget(
     buffers = list(_of_buffers([row for row in rows if row.check == "kernel-buffers"], budget, works))
     said = [*compiled, *buffers]
     if compiled:
-        said.append(_unknown(compiled[0], f"no code was run on {architecture}: whether it computes what it should,"))
+        said.append(_unknown(compiled, f"no code was run on {architecture}: whether it computes what it should,"))
     if buffers:
-        said.append(_unknown(buffers[0], "no graph was captured: whether steps overtake each other,"))
+        said.append(_unknown(buffers, "no graph was captured: whether steps overtake each other,"))
     return tuple(said)
 
 
@@ -129,14 +129,16 @@ def _of_buffers(rows: Sequence[KernelResult], budget: int, works: int) -> Iterab
         yield _statement("alike" if now == then else "apart", group, f"sglang {_releases(group)}, {text}")
 
 
-def _unknown(one: Statement, beginning: str) -> Statement:
+def _unknown(said: Sequence[Statement], beginning: str) -> Statement:
+    """What the evidence of these statements cannot know; ``triton`` is None if they are about several."""
+    tritons = {statement.triton for statement in said}
     text = f"{beginning} and what other kernels and buffers of the captured forward do, is not shown"
     return Statement(
         sense="unknown",
-        evidence_class=one.evidence_class,
-        sglang=one.sglang,
-        triton=one.triton,
-        architecture=one.architecture,
+        evidence_class=said[0].evidence_class,
+        sglang=tuple(dict.fromkeys(release for statement in said for release in statement.sglang)),
+        triton=tritons.pop() if len(tritons) == 1 else None,
+        architecture=said[0].architecture,
         text=text,
         cells=(),
     )
