@@ -86,8 +86,10 @@ def _undecided(run: LoadedRun) -> str:
     skipped = Counter(skip.state for skip in run.skips)
     parts += [f"{count} {spoken(word)}" for word, count in sorted(skipped.items())]
     told = f"Nothing is known of {_cells(sum(counted.values()) + len(run.skips))}: {', '.join(parts)}." if parts else ""
-    missing = f" Unfinished: {run.missing} of {launches(run.planned)} missing." if run.missing else ""
-    return (told + missing).strip()
+    if not run.missing:
+        return told
+    begun = f", and {launches(run.begun)} begun without a result: running, or killed" if run.begun else ""
+    return f"{told} Unfinished: {run.missing} of {launches(run.planned)} missing{begun}.".strip()
 
 
 def _compared(comparisons: Sequence[Comparison], baselines: Mapping[str, Baseline]) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ class LoadedRun:
     its evidence can be read there. ``armed`` holds the attempts with evidence hooks armed and
     their directories: they explain others, and count nowhere. ``self_tests`` are launches that test the tool, and
     ``oracles`` says in lines what the run's oracles found; ``earlier`` has how many results are of each earlier
-    version of the record."""
+    version of the record. ``begun``: launches that are missing and have a directory: they run, or were killed."""
 
     run: Run
     directory: str
@@ -86,6 +86,7 @@ class LoadedRun:
     oracles: tuple[str, ...] = ()
     earlier: tuple[tuple[int, int], ...] = ()
     place: Path | None = None
+    begun: int = 0
 
     @property
     def skips(self) -> tuple[Skip, ...]:
@@ -227,7 +228,12 @@ def _load_run(directory: RunDirectory) -> tuple[LoadedRun, list[Problem]]:
         earlier=_earlier(directory, results),
         place=directory.path,
     )
-    return loaded, problems
+    return (replace(loaded, begun=_begun(directory)) if loaded.missing else loaded), problems
+
+
+def _begun(directory: RunDirectory) -> int:
+    attempts, _ = directory.attempts()
+    return sum(not (directory.attempt(cell, number) / "result.json").exists() for cell, number in attempts)
 
 
 def _earlier(directory: RunDirectory, results: Sequence[Result]) -> tuple[tuple[int, int], ...]:
