@@ -91,17 +91,21 @@ class Stranger:
         path.write_text(json.dumps(document))
 
     def processes(self) -> list[str]:
-        """What still runs of it: the attempt and its server have its HOME."""
-        mark = f"HOME={self.folder / 'home'}".encode()
-        found = []
-        for place in Path("/proc").glob("[0-9]*"):
-            try:
-                alive = (place / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-                if alive and mark in (place / "environ").read_bytes().split(b"\0"):
-                    found.append(place.name)
-            except OSError:
-                continue
-        return found
+        return running(self.folder / "home")
+
+
+def running(home: Path) -> list[str]:
+    """The processes that have this HOME, as an attempt and its server do."""
+    mark = f"HOME={home}".encode()
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            alive = (place / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+            if alive and mark in (place / "environ").read_bytes().split(b"\0"):
+                found.append(place.name)
+        except OSError:
+            continue
+    return found
 
 
 @pytest.fixture
@@ -228,6 +232,66 @@ def test_from_outside_it_is_verified_run_and_diagnosed(results: Path, pack: Pack
     assert record.runs[0].signature is not None
     assert record.runs[0].signature.subsystem == "host"  # from the diagnosis, not from the bundle's claim
     assert any("code out of the bundle now runs" in line for line in told)
+
+
+def command(world: Path, *words: str) -> "subprocess.Popen[str]":
+    """`python -m repro replay` as a user starts it, HOME and TMPDIR in a world of its own."""
+    for name in ("home", "tmp"):
+        (world / name).mkdir(exist_ok=True)
+    environment = {**os.environ, "HOME": str(world / "home"), "TMPDIR": str(world / "tmp"), "A_TOKEN": "hunter2"}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, "-m", "repro", "replay", *words], env=environment, text=True, stdout=pipe, stderr=pipe
+    )
+
+
+@pytest.mark.parametrize(
+    ("cell", "options", "status", "said"),
+    [
+        (SHOWN["crash"][0], ("--launches", "1"), 1, "reproduced 1 of 1"),
+        (HEALTHY, ("--launches", "1"), 0, "not reproduced (0 of 1: below 95.0 % at 95 %)"),
+        (SHOWN["crash"][0], ("--engine-env", "/no/such"), 4, "could not run, because /no/such/bin/python is no Python"),
+        (SHOWN["crash"][0], ("--digest", "0" * 64), 6, ""),
+        (SHOWN["crash"][0], ("--launches", "0"), 2, ""),
+    ],
+)
+def test_the_command(
+    cell: str, options: tuple[str, ...], status: int, said: str, results: Path, pack: Pack, tmp_path: Path
+) -> None:
+    process = command(tmp_path, str(pack(results, cell, tmp_path)), *options)
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == status, err
+    assert out.startswith(said)
+    assert "hunter2" not in err
+    assert list((tmp_path / "tmp").iterdir()) == []  # nothing is kept unless --out says where
+
+
+def test_the_code_of_a_bundle_gets_places_and_no_secrets(
+    results: Path, pack: Pack, with_file: Callable[[Path, str, bytes], Path], tmp_path: Path
+) -> None:
+    spy = b"import json, os, sys\nprint('replay:', json.dumps(dict(os.environ)), sys.flags.isolated, file=sys.stderr)\n"
+    bundle = with_file(pack(results, SHOWN["crash"][0], tmp_path), "replay.py", spy + b"sys.exit(129)\n")
+    process = command(tmp_path, str(bundle))
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 4
+    assert "it is not the code of this graphrepro (replay.py)" in err
+    line = next(line for line in err.splitlines() if '"PATH"' in line)
+    assert set(json.loads(line[line.index("{") : line.rindex("}") + 1])) <= {
+        *("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME"),
+        "GRAPHREPRO_OWNER_FD",
+    }
+    assert line.endswith(" 1")
+
+
+def test_a_killed_command_leaves_nothing_running(results: Path, pack: Pack, tmp_path: Path) -> None:
+    process = command(tmp_path, str(pack(results, SHOWN["hang"][0], tmp_path)), "--out", str(tmp_path / "out"))
+    timeline = tmp_path / "out" / "replay" / "launches" / "1" / "evidence" / "timeline.jsonl"
+    _until(lambda: timeline.is_file() and "check-begun" in timeline.read_text(), "no check was begun")
+    assert running(tmp_path / "home")
+    process.kill()
+    process.communicate()
+    _until(lambda: running(tmp_path / "home") == [], "something still runs")
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_where_rules_and_diagnosis_disagree_both_are_told(
