@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,14 +95,16 @@ class RunDirectory:
         results: list[Result] = []
         attempts, strays = self.attempts()
         problems = list(strays)
+        place = self.relative(self.path)
         for cell, number in attempts:
-            path = self.attempt(cell, number) / "result.json"
+            path = Path(f"{self.path}/cells/{cell}/{number}/result.json")
             if not _may_exist(path):
                 continue  # it was killed, or is still running
+            where = f"{place}/cells/{cell}/{number}/result.json"
             try:
-                result = self._read(str(path.relative_to(self.path)), Result)
+                result = _read_file(path, Result, where)
             except RecordError as error:
-                problems.append(self._problem(path, _without_place(error, self.relative(path))))
+                problems.append(self._problem(path, _without_place(error, where)))
                 continue
             if (result.run_id, result.target, result.cell, result.attempt) == (run.run_id, run.target, cell, number):
                 results.append(result)
@@ -117,13 +120,16 @@ class RunDirectory:
 
     def _read(self, name: str, kind: type[codec.T]) -> codec.T:
         path = self.path / name
-        where = self.relative(path)
-        if os.path.lexists(path) and not _is_regular(path):
-            raise RecordError(f"{where}: is not a regular file, and links are not followed; put the file itself there")
-        return codec.read(path, kind, where=where)
+        return _read_file(path, kind, self.relative(path))
 
     def _problem(self, path: Path, text: str) -> Problem:
         return Problem(path=self.relative(path), problem=text)
+
+
+def _read_file(path: Path, kind: type[codec.T], where: str) -> codec.T:
+    if _is_other(path):
+        raise RecordError(f"{where}: is not a regular file, and links are not followed; put the file itself there")
+    return codec.read(path, kind, where=where)
 
 
 def create(results_root: Path, run: Run, plan: Plan) -> RunDirectory:
@@ -221,8 +227,12 @@ def _shown(path: Path) -> str:
     return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
 
 
-def _is_regular(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
+def _is_other(path: Path) -> bool:
+    """Whether there is something that is no regular file; a link is none."""
+    try:
+        return not stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False  # reading it says why
 
 
 def _directories(path: Path, name: re.Pattern[str]) -> tuple[list[Path], list[Path]]:
