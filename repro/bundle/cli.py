@@ -7,9 +7,10 @@ import hashlib
 import io
 import os
 import shlex
+import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -47,19 +48,20 @@ def pack_command(options: argparse.Namespace) -> int:
     contents = gather(options.asked, options.results, run_id=options.run, findings=options.findings)
     asked = Asked(launches=options.launches, engine_env=options.engine_env)
     entry = _entry(options.ledger, contents)
-    made = pack(
-        contents,
-        Options(
-            payload=payload,
-            policy=_policy(options, contents, os.environ),
-            project=options.project,
-            file_name=out.name,
-            tool_version=version("graphrepro"),
-            replay=(lambda file: replay(file, asked, payload_root=payload, tell=_tell)) if options.replay else None,
-            tell=_tell,
-            entry=entry,
-        ),
-    )
+    with _ended_as_by_ctrl_c():
+        made = pack(
+            contents,
+            Options(
+                payload=payload,
+                policy=_policy(options, contents, os.environ),
+                project=options.project,
+                file_name=out.name,
+                tool_version=version("graphrepro"),
+                replay=(lambda file: replay(file, asked, payload_root=payload, tell=_tell)) if options.replay else None,
+                tell=_tell,
+                entry=entry,
+            ),
+        )
     _refuse_existing(out, replace=options.replace)
     write_atomic(out, made.data)
     _show_packed(out, contents, made, shown=options.show_redactions)
@@ -207,12 +209,27 @@ def replay_command(options: argparse.Namespace) -> int:
     asked = _asked(options)
     if not options.file.is_file():
         raise SpecError(f"{options.file}: is no file; give the path of a bundle")
-    found = replay(options.file, asked, out=options.out, digest=options.digest, payload_root=own_payload(), tell=_tell)
+    with _ended_as_by_ctrl_c():
+        found = replay(
+            options.file, asked, out=options.out, digest=options.digest, payload_root=own_payload(), tell=_tell
+        )
     if options.json:
         _print_json(found)
     else:
         _print(_on_one_line(found.statement))
     return _status_of(found)
+
+
+@contextlib.contextmanager
+def _ended_as_by_ctrl_c() -> "Iterator[None]":
+    """While a replay runs, a request to end, however it comes, ends the launch in flight and leaves no folder."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _asked(options: argparse.Namespace) -> "Asked":

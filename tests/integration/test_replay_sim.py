@@ -294,6 +294,16 @@ def test_a_killed_command_leaves_nothing_running(results: Path, pack: Pack, tmp_
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
+def test_a_command_asked_to_end_leaves_no_folder(results: Path, pack: Pack, tmp_path: Path) -> None:
+    process = command(tmp_path, str(pack(results, SHOWN["hang"][0], tmp_path)))
+    _until(lambda: len(running(tmp_path / "home")) > 3, "nothing was launched")
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert running(tmp_path / "home") == []
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
 def test_where_rules_and_diagnosis_disagree_both_are_told(
     results: Path, pack: Pack, with_file: Callable[[Path, str, bytes], Path], tmp_path: Path
 ) -> None:
