@@ -170,6 +170,12 @@ def report(session: nox.Session) -> None:
     python(session, "-m", "report", "build", *session.posargs)
 
 
+@nox.session(venv_backend="none", requires=["harness"])
+def recheck(session: nox.Session) -> None:
+    """Ask again whether the failures of ledger.json are there: `-- --image NEW`, `-- --engine-env DIR`."""
+    python(session, "-m", "repro", "recheck", *session.posargs, **LONG)
+
+
 @nox.session(name="kill-test", venv_backend="none", requires=["harness"])
 def kill_test(session: nox.Session) -> None:
     """kill -9 of the harness at 20 random moments: nothing lost, nothing left behind."""
@@ -217,6 +223,14 @@ def benchmarks_load_client(session: nox.Session) -> None:
 def benchmarks_oracles(session: nox.Session) -> None:
     """Misses and false alarms of the oracles on recordings; `-- --live --out FILE`: on real servers (engine-cpu)."""
     python(session, "benchmarks/oracles.py", *session.posargs, **LONG)
+
+
+@nox.session(name="benchmarks-report", requires=["harness"])
+def benchmarks_report(session: nox.Session) -> None:
+    """The report over 1,000, 10,000 and 50,000 launches and other shapes, beside `asv publish` (some minutes)."""
+    install_once(session, "asv", ("asv>=0.6.5",))
+    asv = str(Path(session.bin, "asv").absolute())
+    python(session, "benchmarks/report.py", "--asv", asv, *session.posargs)
 
 
 @nox.session(name="update-flags", venv_backend="none", requires=["harness"])

@@ -35,8 +35,7 @@ def spoken(word: str) -> str:
 
 def engine_line(subject: Subject) -> str:
     """The first line: a stock release, or a patch and which."""
-    name = _ENGINES.get(subject.engine, subject.engine)
-    version = f"{name} {subject.engine_version}" if subject.engine_version else f"{name}, version not known"
+    version = _engine(subject.engine, subject.engine_version)
     source = subject.engine_source
     if subject.engine == "simulated":
         return f"Engine: {version}. It is a script, no inference engine: this is a test of the tool."
@@ -47,6 +46,13 @@ def engine_line(subject: Subject) -> str:
     if source == "cpu-ddtree":
         return f"Engine: {version} with graphrepro's plugin cpu-ddtree (DDTREE for CPUs). It is not a stock release."
     return f"Engine: {version} with an unmerged patch: the build that is called {source}. It is not a stock release."
+
+
+def _engine(name: str, version: str | None) -> str:
+    spoken_name = _ENGINES.get(name, name)
+    if version is None:
+        return f"{spoken_name}, version not known"
+    return f"{spoken_name}, version {version}" if name == "simulated" else f"{spoken_name} {version}"
 
 
 def what(signature: Signature, result: Result) -> str:
@@ -122,8 +128,8 @@ def versions(contents: Contents, entry: LedgerEntry | None) -> tuple[str, ...]:
     counted: dict[str, list[str]] = {}
     for result, verdict in contents.launches:
         if verdict.verdict in {"pass", "fail", "corrupt"}:
-            name = f"{_ENGINES.get(result.engine.name, result.engine.name)} {result.engine.version}"
-            counted.setdefault(f"{name} ({result.engine.source})", []).append(verdict.verdict)
+            name = f"{_engine(result.engine.name, result.engine.version)} ({result.engine.source})"
+            counted.setdefault(name, []).append(verdict.verdict)
     lines: list[str] = []
     for name, verdicts in sorted(counted.items()):
         bad = sum(verdict != "pass" for verdict in verdicts)
