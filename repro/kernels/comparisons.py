@@ -229,7 +229,7 @@ def _statement(sense: str, group: Sequence[Code], text: str, architecture: str |
         sense="alike" if sense == "alike" else "apart",
         evidence_class="compiled",
         sglang=tuple(dict.fromkeys(row.subject.sglang for row in rows)),
-        triton=rows[0].subject.triton,
+        triton=rows[0].subject.triton if len({row.subject.triton for row in rows}) == 1 else None,
         architecture=architecture,
         text=text,
         cells=tuple(dict.fromkeys(row.cell.id for row in rows)),

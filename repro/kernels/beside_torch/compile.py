@@ -1,11 +1,12 @@
 """Compiles SGLang's verify-attention kernel for GPUs that are not here; the release's own launch code chooses how.
 
 Parameters of a case: ``mode`` (``eager`` or ``graph``), ``budgets``, the head counts and dimensions, ``triton`` (a
-folder with another Triton, or empty) and ``disassembler`` (an nvdisasm for where the bundled one does not know the
-architecture, or empty).
+folder with another Triton, or empty) and ``disassembler`` (an nvdisasm for where neither the bundled one nor
+that of the environment's own Triton knows the architecture, or empty).
 """
 
 import hashlib
+import importlib.util
 import os
 import sys
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import loading
-from .compiled import LIMITS
+from .compiled import LIMITS, tool
 from .compiling import in_child
 from .protocol import Channel, Fault, Row, measurement
 
@@ -128,11 +129,13 @@ def main(request: Mapping[str, Any], channel: Channel) -> None:
     folders = {case["parameters"]["triton"] for case in request["cases"]}
     if len(folders) != 1:
         raise SystemExit("cases of one process share one Triton")
+    usual = tool("nvdisasm", importlib.util.find_spec("triton"))  # before another Triton comes first
     sys.path[:0] = [folder for folder in folders if folder]
     release = loading.find(request["sglang"], Path(request["scratch"]))
     kernel = loading.load(release)
     channel.subject(release.subject())
-    for case in request["cases"]:
+    for planned in request["cases"]:
+        case = {**planned, "disassemblers": [usual, *filter(None, [planned["parameters"]["disassembler"]])]}
         channel.say("begin", key=case["key"])
         begun = time.monotonic()
         for name, one in ask(kernel, case):

@@ -1,11 +1,13 @@
 """The numbers of one compiled kernel: Triton's metadata, and what its bundled tools say of the machine code."""
 
 import hashlib
+import importlib.util
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +36,13 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def tool(name: str) -> str:
-    """A program that Triton bundles for NVIDIA GPUs."""
-    import triton
-
-    return str(Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / name)
+def tool(name: str, triton: ModuleSpec | None = None) -> str:
+    """A program that Triton bundles for NVIDIA GPUs: the Triton given, or the one that is imported."""
+    if triton is None:
+        triton = importlib.util.find_spec("triton")
+    if triton is None or triton.origin is None:
+        raise ModuleNotFoundError("triton is not installed")
+    return str(Path(triton.origin).parent / "backends" / "nvidia" / "bin" / name)
 
 
 def resources(cubin: str) -> tuple[int, int]:
@@ -50,7 +54,7 @@ def resources(cubin: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def operations(cubin: str, disassemblers: tuple[str, ...]) -> frozenset[str]:
+def operations(cubin: str, disassemblers: Sequence[str]) -> frozenset[str]:
     """Names of the machine's operations, by the first disassembler that knows the architecture; empty if none does."""
     for disassembler in disassemblers:
         shown = subprocess.run([disassembler, "-c", cubin], capture_output=True, text=True, check=False).stdout
@@ -77,7 +81,7 @@ def without_target(ptx: str) -> str:
     return re.sub(r"(?m)^(//.*|\.version .*|\.target .*)\n", "", ptx)
 
 
-def describe(compiled: Any, architecture: str, disassembler: str | None) -> dict[str, Any]:
+def describe(compiled: Any, architecture: str, disassemblers: Sequence[str]) -> dict[str, Any]:
     """The fields of `CompiledVariant`, but for ``query_tiles``. ``compiled`` is what Triton's compiler returns."""
     ptx, cubin, metadata = compiled.asm["ptx"], compiled.asm["cubin"], compiled.metadata
     target = re.search(r"^\.target (\w+)", ptx, re.MULTILINE)
@@ -85,8 +89,7 @@ def describe(compiled: Any, architecture: str, disassembler: str | None) -> dict
         file.write(cubin)
         file.flush()
         registers, stack_bytes = resources(file.name)
-        known = (tool("nvdisasm"), *((disassembler,) if disassembler else ()))
-        matrix = family(operations(file.name, known), ptx)
+        matrix = family(operations(file.name, (tool("nvdisasm"), *disassemblers)), ptx)
     return {
         "ptx_target": target[1] if target else "none",
         "registers": registers,

@@ -134,7 +134,7 @@ def variants(kernel: Any, case: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "tile": loading.tile(kernel, shape["key_dim"], shape["value_dim"]),
             "compile_s": compile_s,
             "compiled": {
-                **describe(compiled, case["cell"]["architecture"], case["parameters"]["disassembler"] or None),
+                **describe(compiled, case["cell"]["architecture"], case["disassemblers"]),
                 "query_tiles": [[budget, grid[2]] for budget, grid in launched],
             },
         }

@@ -131,6 +131,7 @@ def test_tritons_are_compared_in_numbers_and_never_by_hash(compiled: list[Kernel
     said = [statement for statement in about_code(compiled) if statement.text.startswith(text)]
     assert len(said) == 1
     assert said[0].text.endswith("Triton 3.9.0 200 registers and 0 B of stack")
+    assert said[0].triton is None
 
 
 def test_a_grid_that_is_not_that_of_the_tile_has_no_boundary(compiled: list[KernelResult]) -> None:
