@@ -176,6 +176,45 @@ def recheck(session: nox.Session) -> None:
     python(session, "-m", "repro", "recheck", *session.posargs, **LONG)
 
 
+def other_tritons(session: nox.Session, arguments: list[str]) -> list[str]:
+    """The arguments with each version after `--triton` installed into a folder of its own, once, and named by it."""
+    if "--triton" not in arguments:
+        return arguments
+    begin = arguments.index("--triton") + 1
+    end = next((n for n in range(begin, len(arguments)) if arguments[n].startswith("-")), len(arguments))
+    folders = [Path(f".nox/kernels-triton-{version}") for version in arguments[begin:end]]
+    for version, folder in zip(arguments[begin:end], folders, strict=True):
+        if not (folder / f"triton-{version}.dist-info").exists():
+            wanted = ("--no-deps", "--target", str(folder), f"triton=={version}")
+            session.run(str(ENGINE / "bin" / "python"), "-m", "pip", "install", "-q", *wanted, external=True)
+    return [*arguments[:begin], *map(str, folders), *arguments[end:]]
+
+
+def wheels_of_releases(session: nox.Session) -> Path:
+    """Where the wheels of `repro/kernels/releases.toml` lie; those that are missing are fetched (250 MB in all)."""
+    folder = Path(".nox/kernels-wheels")
+    platform = ("--only-binary", ":all:", "--python-version", "3.11", "--platform", "manylinux_2_34_x86_64")
+    releases = nox.project.load_toml(Path("repro/kernels/releases.toml"))["release"]
+    wanted = Path(session.create_tmp(), "wheel.txt")
+    for release in releases:
+        if not list(folder.glob(f"sglang-{release['version']}-*.whl")):
+            wanted.write_text(f"sglang=={release['version']} --hash=sha256:{release['wheel_sha256']}\n")
+            download = ("pip", "download", "-q", "--no-deps", "--require-hashes", "-d", str(folder))
+            try:
+                python(session, "-m", *download, *platform, "-r", str(wanted))
+            except CommandFailed:
+                session.warn(f"no wheel of sglang {release['version']}: what it needs of it is not run")
+    return folder
+
+
+@nox.session(venv_backend="none", requires=["harness", "engine-cpu"])
+def kernels(session: nox.Session) -> None:
+    """The verify-attention kernel alone, without a server: `-- --quick`, `-- --arm memory`, `-- --triton 3.7.1`."""
+    folder = wheels_of_releases(session)
+    where = ("--engine-env", str(ENGINE), "--wheels", str(folder))
+    python(session, "-m", "repro", "kernels", *where, *other_tritons(session, [*session.posargs]), **LONG)
+
+
 @nox.session(name="kill-test", venv_backend="none", requires=["harness"])
 def kill_test(session: nox.Session) -> None:
     """kill -9 of the harness at 20 random moments: nothing lost, nothing left behind."""
