@@ -121,7 +121,8 @@ def choose_runtime(
     facts["architecture"] = needs["architecture"]
     payload = HOME / "payload"
     image = options.image or needs["image"]
-    if (options.runtime or needs["runtime"]) == "docker":
+    implied = "local" if options.python else "docker" if options.image else needs["runtime"]
+    if (options.runtime or implied) == "docker":
         weights = (*launching.weight_folders(options.model), *launching.weight_folders(options.draft_model))
         gpus = options.gpus or ("all" if needs["gpus"] else None)
         python = options.image_python or needs["image_python"] or "python3"
@@ -282,7 +283,9 @@ def tell(text: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
-    parser.add_argument("--runtime", choices=("docker", "local"), help="default: as the failure was seen")
+    parser.add_argument(
+        "--runtime", choices=("docker", "local"), help="default: what --python or --image implies, else as seen"
+    )
     parser.add_argument(
         "--python", metavar="P", help="local: the engine's interpreter, with aiohttp; default: this one"
     )

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -306,7 +307,8 @@ environment = dict(flag[6:].split("=", 1) for flag in flags if flag.startswith("
 at = words.index({image!r})
 step = pathlib.Path(mounts["/attempt"], "step.json")
 step.write_text(step.read_text().replace("/opt/graphrepro/payload", mounts["/opt/graphrepro/payload"])
-                .replace('"/opt/engine/python"', json.dumps(sys.executable)))
+                .replace('"/opt/engine/python"', json.dumps(sys.executable))
+                .replace('"python3"', json.dumps(sys.executable)))
 command = [sys.executable, *(mounts.get(word, word) for word in words[at + 1:])]
 os.execve(command[0], command, {{**environment, "PATH": os.environ["PATH"], "HOME": os.environ["HOME"],
                                 "TMPDIR": os.environ["TMPDIR"]}})
@@ -490,6 +492,16 @@ def test_why_docker_could_not_run(options: tuple[str, ...], said: str, unpacked:
     if not options:
         (unpacked.place / "no-daemon").touch()
     assert unpacked.run(*options) == (125, f"could not run, because {said}")
+
+
+def test_what_is_given_says_which_runtime(unpacked: Unpacked) -> None:
+    unpacked.fake_docker()
+    assert unpacked.run("--launches", "1", "--python", sys.executable) == (1, "reproduced 1 of 1")
+    assert (unpacked.record().runtime, unpacked.record().image) == ("local", None)
+    unpacked.write("needs", NEEDS)
+    shutil.rmtree(unpacked.place / "out")
+    assert unpacked.run("--launches", "1", "--image", IMAGE) == (1, "reproduced 1 of 1")
+    assert (unpacked.record().runtime, unpacked.record().image) == ("docker", IMAGE)
 
 
 def test_an_image_must_be_named(unpacked: Unpacked) -> None:
