@@ -69,7 +69,9 @@ class KernelFault:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledVariant:
-    """What the compiler made. ``query_tiles``: pairs of budget and number of programs over its query rows."""
+    """What the compiler made. ``query_tiles``: pairs of budget and number of programs over its query rows.
+    ``cubin_sha256`` is compared within one version of Triton; ``ptx_sha256`` leaves out the lines that name version and
+    target."""
 
     ptx_target: str
     registers: int
