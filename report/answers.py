@@ -34,6 +34,26 @@ class Answers:
         return tuple(line for line in (self.failed, self.undecided, *self.compared) if line)
 
 
+MOST_CARDS = 4
+"""Targets whose sentences stand on the first screen; of more, those with failures come first and the rest is folded."""
+
+
+def in_order(runs: Sequence[LoadedRun]) -> tuple[LoadedRun, ...]:
+    """The runs as the first screen has them."""
+    if len(runs) <= MOST_CARDS:
+        return tuple(runs)
+    return tuple(sorted(runs, key=lambda run: not any(cell.summary.k for cell in run.cells)))
+
+
+def overview(runs: Sequence[LoadedRun]) -> str:
+    """A sentence over all targets, where they are many; else empty."""
+    if len(runs) <= MOST_CARDS:
+        return ""
+    bad = [run.run.target for run in runs if any(cell.summary.k for cell in run.cells)]
+    named = ", ".join(bad[:_MOST_OTHERS]) + (f" and {len(bad) - _MOST_OTHERS} more" if len(bad) > _MOST_OTHERS else "")
+    return f"{len(runs)} targets: launches failed in {len(bad)} of them{f' ({named})' if bad else ''}."
+
+
 def answers(run: LoadedRun, comparisons: Sequence[Comparison], baselines: Mapping[str, Baseline]) -> Answers:
     """``comparisons`` are those of the run's target."""
     return Answers(failed=_failed(run), undecided=_undecided(run), compared=_compared(comparisons, baselines))

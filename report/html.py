@@ -11,6 +11,7 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from report.answers import MOST_CARDS, in_order, overview
 from report.armed import armed_lines
 from report.charts.acceptance import acceptance, points
 from report.charts.bar import interval_bar
@@ -165,6 +166,9 @@ def _environment() -> Environment:
         "line_moment": moment,
         "number_label": number_label,
         "other_facts": _other_facts,
+        "MOST_CARDS": MOST_CARDS,
+        "in_order": in_order,
+        "overview": overview,
         "pictured": pictured,
         "place_rows": place_rows,
         "rates": rates,

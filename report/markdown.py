@@ -7,6 +7,7 @@ order things are kept.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from report.answers import in_order, overview
 from report.console import because, certainty, outcome_of, planted_mark, run_summary, two_sides
 from report.document import Document
 from report.gains import BEST_HEADINGS, best_rows, crossover_words
@@ -48,6 +49,8 @@ def render(document: Document) -> str:
     head = ["# Findings"]
     if document.planted:
         head.append(f"> **{PLANTED}**")
+    if said_of_all := overview(document.shown):
+        head.append(said(said_of_all))
     if left:
         head.append("> Shortened: what is left out is counted at the end, and stands in `findings.html`.")
     return "\n\n".join((*head, text, *([_left_out(left)] if left else []))) + "\n"
@@ -65,7 +68,7 @@ def _parts(document: Document) -> tuple[Part, ...]:
     found = [_finding(finding, document.known.get(finding.id)) for finding in record.findings]
     none = Part(text="Nothing: no launch has a result yet.", kind="answers")
     parts = [
-        Part(text="", below=tuple(_answers(document, run) for run in document.shown), tight=True),
+        Part(text="", below=tuple(_answers(document, run) for run in in_order(document.shown)), tight=True),
         Part(text="## What was found", below=tuple(found) or (none,)),
         *(part for run in document.shown for part in _run(document, run)),
     ]

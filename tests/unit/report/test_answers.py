@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from report import console, html, markdown
-from report.answers import answers
+from report.answers import answers, in_order, overview
 from report.document import Document, assemble
 from report.load import LoadedRun, load
 from repro import baselines, codec
@@ -108,6 +108,20 @@ def test_nothing_and_planted_are_said(make: SimpleNamespace, tmp_path: Path, pla
     assert answers(load([planted]).newest()[0], [], {}).failed.endswith("Faults were planted in this run.")
     slow = make.Launch(CELL, planted=Planted(fault="slow", number=None))
     assert "confidence" not in answers(run_of(make, tmp_path / "b", slow), [], {}).failed
+
+
+def test_many_targets_are_summed_up_and_failing_ones_come_first(make: SimpleNamespace, tmp_path: Path) -> None:
+    for number in range(6):
+        bad = {"outcome": "crashed", "checks": (), "diagnosis": make.illegal_access()} if number == 5 else {}
+        make.write_run(tmp_path, make.run_record(f"t{number}"), [make.Launch(CELL, **bad)], planned={CELL: 1})
+    found = document(tmp_path)
+    assert in_order(found.shown)[0].run.target == "t5"
+    said = "6 targets: launches failed in 1 of them (t5)."
+    assert overview(found.shown) == said
+    page, text = html.render(found), markdown.render(found)
+    assert page.index(said) < page.index("<strong>t5, run") < page.index("The other 2 targets") < page.index("<nav")
+    assert text.index(said) < text.index("- t5, run") < text.index("- t0, run")
+    assert overview(found.shown[:2]) == ""
 
 
 @pytest.mark.parametrize("render", [html.render, markdown.render, console.render])
