@@ -20,7 +20,7 @@ from repro.kernels.environment import engine_python, program, subject
 from repro.kernels.record import RUN, Record, opened
 from repro.kernels.run import Job, Progress, ask_all
 from repro.kernels.summary import exit_status
-from repro.kernels.table import summary
+from repro.kernels.table import details, summary
 from repro.model.kernels import KernelCheck, KernelRun
 
 EVERY_S = 10.0
@@ -177,7 +177,8 @@ def _report(options: argparse.Namespace, record: Record, progress: Progress) -> 
     if options.json:
         print(codec.dumps(codec.read(record.path / RUN, KernelRun)).rstrip("\n"))
         return
-    print(summary(progress.arms(), progress.all_rows()))
+    rows = progress.all_rows()
+    print("\n\n".join(part for part in (details(rows), summary(progress.arms(), rows)) if part))
     print(f"\nresults: {record.path}/rows.jsonl\nnext: `nox -s report` puts them beside the cells of a server")
 
 

@@ -11,8 +11,11 @@ ArmState = Literal["complete", "unfinished", "broken", "not_run"]
 
 
 def arm_of(check_rows: Sequence[KernelResult], cases: Sequence[Case], *, why_not: str | None) -> KernelArm:
-    """How an arm stands. ``why_not``: why the cases that are left are not asked, None while they still may be."""
-    planted = [row for row in check_rows if row.planted]
+    """How an arm stands. ``why_not``: why the cases that are left are not asked, None while they still may be.
+
+    A planted fault that could not be tried, such as in a release that is not at hand, is not one that was missed.
+    """
+    planted = [row for row in check_rows if row.planted and row.state != "not_run"]
     missed = [row for row in planted if row.state != "pass"]
     done = finished_keys(check_rows, cases)
     left = len(cases) - len(done)
@@ -40,6 +43,8 @@ def _state(
         return "unfinished", why_not or f"{left} cases are left: the same command goes on with them"
     if all(row.state == "not_run" for row in rows):
         return "not_run", rows[0].detail
+    if not any(row.planted and row.state == "pass" for row in rows):
+        return "broken", "no fault could be planted, so that nothing shows that this arm can see one"
     return "complete", None
 
 

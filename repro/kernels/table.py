@@ -1,9 +1,11 @@
 """What a person reads at the end: how the arms stand, what failed, and what a pass is worth."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from tabulate import tabulate
 
+from repro.kernels.comparisons import Table, about_code, buffers_table, compiled_table
 from repro.model.kernels import EvidenceClass, KernelArm, KernelResult
 
 WORTH: dict[EvidenceClass, str] = {
@@ -29,6 +31,53 @@ def summary(arms: Sequence[KernelArm], rows: Sequence[KernelResult]) -> str:
     if len(bad) > SHOWN:
         lines.append(f"… and {len(bad) - SHOWN} more in rows.jsonl")
     return "\n".join(lines)
+
+
+def details(rows: Sequence[KernelResult]) -> str:
+    """The tables of the arms that have rows, and what they have in common in sentences; empty if there is nothing."""
+    tables = (interpreted_table(rows), compiled_table(rows), buffers_table(rows))
+    parts = [
+        f"{table.title}\n{tabulate(table.rows, headers=table.columns, disable_numparse=True, maxcolwidths=48)}"
+        for table in tables
+        if table.rows
+    ]
+    said = [statement.text for statement in about_code(rows)]
+    return "\n\n".join((*parts, *(("\n".join(said),) if said else ())))
+
+
+def interpreted_table(rows: Iterable[KernelResult]) -> Table:
+    """One row for each architecture, shape and dtype against the reference: the worst over all budgets."""
+    groups: dict[tuple[str, ...], list[KernelResult]] = defaultdict(list)
+    for row in rows:
+        if row.check == "kernel-reference" and row.planted is None and row.state in ("pass", "fail"):
+            cell = row.cell
+            groups[str(cell.shape), str(cell.dtype), str(cell.architecture), str(cell.tile)].append(row)
+    columns = (
+        "shape",
+        "dtype",
+        "architecture",
+        "tile",
+        "cases",
+        "largest error",
+        "of its bound",
+        "causal mask",
+        "bits",
+    )
+    return Table(
+        title="interpreted against float64: the worst of all budgets",
+        columns=columns,
+        rows=tuple((*key, str(len(group)), *_worst(group)) for key, group in groups.items()),
+    )
+
+
+def _worst(group: Sequence[KernelResult]) -> tuple[str, ...]:
+    def numbers(name: str) -> list[float]:
+        found = (entry for row in group for entry in row.measurements if entry.name == name)
+        return [entry.value for entry in found if entry.value is not None]
+
+    error, bound = max(numbers("max_error"), default=0), max(numbers("max_error_of_bound"), default=0)
+    causal, bits = min(numbers("causal_distance_of_bound"), default=0), min(numbers("mask_bits_seen"), default=0)
+    return f"{error:.1e}", f"{bound:.3f}", f"{causal:.0f} times the bound", f"{bits:.1%}"
 
 
 _HEADERS = ("arm", "state", "cases", "pass", "fail", "undecided", "planted caught", "seconds")

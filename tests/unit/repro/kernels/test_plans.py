@@ -10,8 +10,9 @@ from repro.kernels.arms import ARMS
 from repro.kernels.case import ARCHITECTURES, BUDGETS, SHAPES, Case, HeadShape, Selection, capability, head_shape
 from repro.kernels.conversation import own_result
 from repro.kernels.summary import arm_of, exit_status
-from repro.kernels.table import summary
+from repro.kernels.table import details, interpreted_table, summary
 from repro.model.kernels import KernelResult, KernelSubject
+from repro.model.result import Measurement
 
 EVERYTHING = Selection(
     budgets=None, shapes=None, architectures=None, quick=False, tritons=(), wheels=None, releases=None
@@ -113,6 +114,8 @@ def test_states_of_arms_and_runs(judged: Callable[..., tuple[object, ...]]) -> N
     assert judged("pass", "inconclusive", "pass") == ("complete", 7)
     assert judged("fail", "fail", "pass") == ("broken", 7)
     assert judged("inconclusive", "pass") == ("broken", 7)
+    assert judged("not_run", "pass") == ("broken", 7)
+    assert judged("not_run", "not_run") == ("not_run", 4)
     assert judged("pass", "pass", left=2) == ("unfinished", 7)
     assert judged("pass", "pass", left=2, why_not="it does not start") == ("unfinished", 7)
     assert judged(left=2, why_not="it does not start") == ("not_run", 4)
@@ -128,7 +131,29 @@ def test_arm_that_cannot_run_here_is_an_error_only_where_it_was_asked_for(
     judged: Callable[..., tuple[object, ...]], make_case: Callable[..., Case], subject: KernelSubject
 ) -> None:
     well = make_case(8, check="kernel-reference")
-    rows = [replace(own_result(well, subject, state="inconclusive", reason="r", detail="d"), state="pass", reason=None)]
-    ran, absent = arm_of(rows, [well], why_not=None), arm_of([], [make_case(8)], why_not="no GPU")
+    cases = [make_case(16, check="kernel-reference", planted="fault"), well]
+    blank = [own_result(case, subject, state="inconclusive", reason="r", detail="d") for case in cases]
+    rows = [replace(row, state="pass", reason=None) for row in blank]
+    ran, absent = arm_of(rows, cases, why_not=None), arm_of([], [make_case(8)], why_not="no GPU")
     assert exit_status((ran, absent), rows, asked_by_name=[], surveys=[]) == 0
     assert exit_status((ran, absent), rows, asked_by_name=["kernel-memory"], surveys=[]) == 4
+
+
+def test_table_holds_the_worst_of_all_budgets(make_case: Callable[..., Case], subject: KernelSubject) -> None:
+    def row(budget: int, error: float) -> KernelResult:
+        blank = own_result(make_case(budget, check="kernel-reference"), subject, state="pass", reason="r", detail="d")
+        names = {"max_error": error, "max_error_of_bound": error * 2, "mask_bits_seen": 1 - error}
+        numbers = tuple(
+            Measurement(
+                name=name, at={}, value=value, low=None, high=None, unit="1", n=None, basis="measured", reason=None
+            )
+            for name, value in names.items()
+        )
+        return replace(blank, reason=None, measurements=numbers)
+
+    (found,) = interpreted_table([row(8, 0.125), row(16, 0.25)]).rows
+    assert found[:3] == ("gqa-4-2-128", "fp16", "sm_103")
+    assert found[4:7] == ("2", "2.5e-01", "0.500")
+    assert found[8] == "75.0%"
+    assert "0.500" in details([row(8, 0.125), row(16, 0.25)])
+    assert details([]) == ""
