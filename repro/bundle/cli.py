@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from repro.bundle.inside.verify import Archive
     from repro.bundle.pack import Bundle
     from repro.bundle.replay import Asked
-    from repro.model import LedgerEntry, Replay
+    from repro.model import LedgerEntry, PackagePatches, Replay
     from repro.redact import Policy
 
 INCONCLUSIVE = 7
@@ -48,6 +48,7 @@ def pack_command(options: argparse.Namespace) -> int:
     contents = gather(options.asked, options.results, run_id=options.run, findings=options.findings)
     asked = Asked(launches=options.launches, engine_env=options.engine_env)
     entry = _entry(options.ledger, contents)
+    patches = _patches(contents.subject.engine, options.engine_env, options.engine_wheel)
     with _ended_as_by_ctrl_c():
         made = pack(
             contents,
@@ -60,12 +61,13 @@ def pack_command(options: argparse.Namespace) -> int:
                 replay=(lambda file: replay(file, asked, payload_root=payload, tell=_tell)) if options.replay else None,
                 tell=_tell,
                 entry=entry,
+                patches=patches,
             ),
         )
     _refuse_existing(out, replace=options.replace)
     write_atomic(out, made.data)
     _show_packed(out, contents, made, shown=options.show_redactions)
-    if options.ledger is not None:
+    if options.ledger is not None and not contents.healthy:
         from repro.ledger.bundles import note
 
         added, _ = note(options.ledger, out, issue=None, now=lambda: f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
@@ -83,6 +85,18 @@ def _entry(path: Path | None, contents: "Contents") -> "LedgerEntry | None":
 
     subject = contents.subject
     return entries.matching(store.read(path), subject.signature, engine=subject.engine, planted=subject.planted)
+
+
+def _patches(engine: str, environment: Path | None, wheel: Path | None) -> "tuple[PackagePatches, ...]":
+    """The engine's local patches as diffs, where its environment is on this host."""
+    from repro.bundle.patches import local_patches
+
+    if environment is None or engine == "simulated":
+        if wheel is not None:
+            raise SpecError("--engine-wheel is compared with an engine's environment: give --engine-env too")
+        return ()
+    found = local_patches(environment, wheel=wheel, package=engine)
+    return () if found is None else (found,)
 
 
 def _policy(options: argparse.Namespace, contents: "Contents", environment: Mapping[str, str]) -> "Policy":
@@ -282,6 +296,9 @@ def add_pack(commands: Any) -> None:
     parser.add_argument("--launches", type=_launches, metavar="N", help="of the replay; default: as the rate asks for")
     parser.add_argument("--engine-env", type=Path, metavar="DIR", help="environment of the engine, for the replay")
     parser.add_argument("--ledger", type=Path, metavar="FILE", help="a ledger to read versions from and to add it to")
+    parser.add_argument(
+        "--engine-wheel", type=Path, metavar="FILE", help="the wheel of --engine-env: local patches as diffs from it"
+    )
     parser.add_argument("--show-redactions", action="store_true", help="print what was replaced by what")
     parser.add_argument("--hide-prompts", action="store_true", help="replace prompts and answers too")
     parser.add_argument("--redact-word", type=Path, metavar="FILE", help="words of your own to replace, one a line")

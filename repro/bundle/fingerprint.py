@@ -89,8 +89,8 @@ def fingerprint(
 ) -> Fingerprint:
     """Of one attempt: what its result recorded, the health of the GPUs around it, and what its step was started with.
 
-    ``image``: the digest that the plan names, where there is one. ``patches``: diffs that somebody made; without them
-    the names of patched files come from the result. Nothing in it is redacted.
+    ``image``: the digest that the plan names, where there is one. ``patches``: diffs made of the environment as it is
+    now; they count only where they are of the files that the attempt found patched. Nothing in it is redacted.
     """
     recorded = result.environment.facts
     facts = {**recorded, **_engine_facts(result, image), **_health_facts(health, recorded)}
@@ -99,7 +99,7 @@ def fingerprint(
     return Fingerprint(
         facts={**known, **more},
         packages=dict(sorted(result.environment.packages.items())),
-        patches=tuple(patches) or _patches(result.engine.name, known["engine_patches"]),
+        patches=_agreed(patches, _patches(result.engine.name, known["engine_patches"])),
         container_flags=_container_flags(facts),
         variables=_variables(step),
     )
@@ -190,6 +190,21 @@ def _patches(engine: str, fact: Fact) -> tuple[PackagePatches, ...]:
     if fact.status == "unknown":
         return (PackagePatches(package=engine, files=(), reason=fact.reason or "not recorded"),)
     return (PackagePatches(package=engine, files=tuple(_named_files(_text(fact.value))), reason=None),)
+
+
+def _agreed(now: Sequence[PackagePatches], then: tuple[PackagePatches, ...]) -> tuple[PackagePatches, ...]:
+    """The diffs, unless the environment has other patches now than it had when it failed."""
+    if not now:
+        return then
+    recorded = {package.package: package for package in then if package.reason is None}
+    for package in now:
+        before = recorded.get(package.package)
+        named = {file.path for file in before.files} if before is not None else None
+        if named is not None and not named <= {file.path for file in package.files}:
+            return then
+        if named == set() and package.files:
+            return then
+    return tuple(now)
 
 
 def _named_files(said: str) -> Iterator[PatchedFile]:

@@ -33,6 +33,7 @@ from repro.model import (
     LedgerEntry,
     LeftOut,
     Manifest,
+    PackagePatches,
     Prompt,
     Redaction,
     Replay,
@@ -58,7 +59,8 @@ def no_kernel_files(_: Contents) -> Mapping[str, bytes]:
 class Options:
     """``payload`` is the folder of the programs beside the engine. ``replay`` runs the bundle in a file, and is given
     the file; None leaves the replay out. ``project``: whose form is filled in; None for the one it looks like.
-    ``entry`` is that of a ledger, with the versions known to be good or bad."""
+    ``entry`` is that of a ledger, with the versions known to be good or bad; ``patches``: diffs of the engine's
+    files."""
 
     payload: Path
     policy: Policy
@@ -69,6 +71,7 @@ class Options:
     tell: Tell
     kernel_files: KernelFiles = no_kernel_files
     entry: LedgerEntry | None = None
+    patches: tuple[PackagePatches, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,6 +143,7 @@ def _draft(contents: Contents, options: Options, redactor: Redactor, scratch: Pa
         health=contents.first.health,
         step=contents.first.step,
         image=contents.subject.image,
+        patches=options.patches,
     )
     sources.append(Source(path="environment.json", data=_document(environment), form="document"))
     options.tell(f"looking for what must not leave, in {len(sources)} files")

@@ -144,3 +144,25 @@ def test_the_block_says_what_check_env_leaves_out() -> None:
     assert "sglang: 0.5.23" in lines
     assert "vllm: not installed" in lines
     assert all(len(line) <= 240 and "\n" not in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "kept"),
+    [
+        ("changed: sglang/a.py", ("sglang/a.py",), True),
+        ("changed: sglang/a.py", ("sglang/a.py", "sglang/a.md"), True),
+        ("changed: sglang/a.py, sglang/b.py", ("sglang/a.py",), False),
+        ("none", ("sglang/a.py",), False),
+        (None, ("sglang/a.py",), True),
+    ],
+)
+def test_diffs_count_only_for_the_files_that_the_attempt_found_patched(
+    then: str | None, now: tuple[str, ...], kept: bool
+) -> None:
+    files = tuple(PatchedFile(path=path, state="changed", diff="-a\n+b") for path in now)
+    patches = (PackagePatches(package="sglang", files=files, reason=None),)
+    result = of(engine_patches=known(then)) if then is not None else of()
+    found = fingerprint(result, health=None, step=None, patches=patches)
+    assert (found.patches == patches) == kept
+    if not kept:
+        assert all(file.diff is None for package in found.patches for file in package.files)
