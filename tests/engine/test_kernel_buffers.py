@@ -83,6 +83,21 @@ def test_a_release_that_is_not_at_hand_is_said(rows: dict[str, dict[str, Any]]) 
     assert "0.5.12" in row["detail"]
 
 
+def test_flashinfer_has_room_in_bits(documents: list[dict[str, Any]]) -> None:
+    own = [
+        entry for entry in documents if entry["kind"] == "row" and str(entry["cell"].get("id")).endswith(".flashinfer")
+    ]
+    outcomes = {entry["cell"]["id"]: (entry["state"], entry["reason"]) for entry in own}
+    assert outcomes == {
+        "0.5.23-tree.flashinfer": ("pass", None),
+        "0.5.23-block.flashinfer": ("not_applicable", "graph_refused"),
+        "0.5.23-step.flashinfer": ("pass", None),
+    }
+    mask = buffer(own[0], "tree_mask_bytes")
+    assert mask["needed"] == 128 * ((13 * (262143 + 13) + 7) // 8)
+    assert mask["allocated_formula"] == "max_batch * runner_width * context"
+
+
 def test_rows_name_the_backends_file(documents: list[dict[str, Any]]) -> None:
     subject = documents[0]
     assert subject["kind"] == "subject"
