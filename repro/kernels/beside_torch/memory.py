@@ -88,9 +88,11 @@ def _line_of_death(module: Any, kernel: str, step: inputs.Step) -> str | None:
     with tempfile.TemporaryFile("w+") as said:
         child = os.fork()
         if child == 0:
-            faulthandler.enable(file=said, all_threads=False)
-            inputs.launch(module, step)
-            os._exit(0)
+            try:  # whatever happens, the child must not go on as a second program
+                faulthandler.enable(file=said, all_threads=False)
+                inputs.launch(module, step)
+            finally:
+                os._exit(0)
         _, status = os.waitpid(child, 0)
         said.seek(0)
         text = said.read()
