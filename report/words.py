@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from repro import shares
+
 SIGNS: Mapping[str, str] = {
     "pass": "✓",
     "fail": "✗",
@@ -149,14 +151,7 @@ def figure(value: float | None) -> str:
     return f"{value:.5g}" if abs(value) >= 1e-3 else f"{value:.2g}"
 
 
-def percent(share: float) -> str:
-    """A share as a percentage without false precision: `23 %`, `2.6 %`, `< 0.1 %`."""
-    value = 100 * share
-    if value in {0.0, 100.0} or 9.95 <= value <= 99:
-        return f"{value:.0f} %"
-    if value > 99:
-        return f"{min(value, 99.9):.1f} %"
-    return f"{value:.1f} %" if value >= 0.1 else "< 0.1 %"
+percent = shares.percent
 
 
 def interval_label(interval: tuple[float, float] | None) -> str:
