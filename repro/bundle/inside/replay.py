@@ -12,14 +12,11 @@ import contextlib
 import json
 import os
 import platform
-import re
 import secrets
-import socket
 import sys
 import tempfile
 import time
 from collections.abc import Callable  # noqa: TC003
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,18 +28,9 @@ import counting  # type: ignore[import-not-found]  # noqa: E402  # they lie besi
 import judging  # type: ignore[import-not-found]  # noqa: E402
 import launching  # type: ignore[import-not-found]  # noqa: E402
 import machine  # type: ignore[import-not-found]  # noqa: E402
-import verify  # type: ignore[import-not-found]  # noqa: E402
+import order  # type: ignore[import-not-found]  # noqa: E402
 
 USAGE, INTERRUPTED = 129, 130
-_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
-_GIVEN = {
-    "model": ("--model-path", "--model"),
-    "draft_model": ("--speculative-draft-model-path",),
-    "script": ("--script",),
-}
-"""Options of ours that replace what follows these options of the engine's."""
-_PLACES_OF_IMAGE = ("PATH", "HOME", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CUDA_HOME")
-"""Where the programs and libraries of an image lie is no matter of a machine without it."""
 _UNKNOWN_FLAG = r"unrecognized arguments?: |[Nn]o such option|unexpected argument|unknown option"
 
 
@@ -51,22 +39,11 @@ class Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"replay: {message} (--help lists the options)\n")
 
 
-@dataclass(frozen=True)
-class Bundle:
-    """The documents of an unpacked bundle."""
-
-    step: "dict[str, Any]"
-    expectation: "dict[str, Any]"
-    needs: "dict[str, Any]"
-    oracle: "dict[str, Any] | None"
-    digest: str
-
-
 def main(arguments: "list[str]") -> int:
     """The exit status."""
     options = _parser().parse_args(arguments)
     try:
-        bundle = read_bundle(HOME)
+        bundle = order.read_bundle(HOME)
         owner = os.environ.get(launching.OWNER_FD)
         stop = launching.Stop(int(owner) if owner else None)
         out = Path(options.out) if options.out else Path(tempfile.mkdtemp(prefix="graphrepro-replay-"))
@@ -90,31 +67,8 @@ def main(arguments: "list[str]") -> int:
     return INTERRUPTED if stop.asked() else counting.exit_status(record)
 
 
-def read_bundle(folder: Path) -> Bundle:
-    """The bundle in the folder. Raises OSError, ValueError or KeyError for what is none."""
-    documents = {name: json.loads((folder / f"{name}.json").read_bytes()) for name in ("step", "expectation", "needs")}
-    for name, record in (("step", "step"), ("expectation", "bundle-expectation"), ("needs", "bundle-needs")):
-        if documents[name].get("record") != record:
-            raise ValueError(f"{name}.json is no {record!r} record")
-    oracle = folder / "oracle.json"
-    return Bundle(
-        step=documents["step"],
-        expectation=documents["expectation"],
-        needs=documents["needs"],
-        oracle=json.loads(oracle.read_bytes()) if oracle.is_file() else None,
-        digest=_digest(folder / "manifest.json"),
-    )
-
-
-def _digest(manifest: Path) -> str:
-    """The bundle's digest as it was before an earlier replay was put into it; zeros for a folder without a manifest."""
-    if not manifest.is_file():
-        return "0" * 64
-    return str(verify.digest_of(json.loads(manifest.read_bytes()), without=("replay.json",)))
-
-
 def choose_runtime(
-    bundle: Bundle, options: argparse.Namespace, facts: "dict[str, Any]"
+    bundle: "order.Bundle", options: argparse.Namespace, facts: "dict[str, Any]"
 ) -> "tuple[launching.Local | launching.Docker, str | None]":
     """The runtime, and why it cannot run the bundle (None if it can)."""
     needs = bundle.needs
@@ -123,7 +77,8 @@ def choose_runtime(
     image = options.image or needs["image"]
     implied = "local" if options.python else "docker" if options.image else needs["runtime"]
     if (options.runtime or implied) == "docker":
-        weights = (*launching.weight_folders(options.model), *launching.weight_folders(options.draft_model))
+        given = [launching.weight_folders(name) for name in (options.model, options.draft_model, options.script)]
+        weights = tuple(path for paths in given for path in paths)
         gpus = options.gpus or ("all" if needs["gpus"] else None)
         python = options.image_python or needs["image_python"] or "python3"
         runtime: launching.Local | launching.Docker = launching.Docker(
@@ -146,7 +101,7 @@ def choose_runtime(
 
 
 def run_launches(
-    bundle: Bundle,
+    bundle: "order.Bundle",
     runtime: "launching.Local | launching.Docker",
     options: argparse.Namespace,
     *,
@@ -177,7 +132,7 @@ def run_launches(
 
 
 def make_launch(
-    bundle: Bundle,
+    bundle: "order.Bundle",
     runtime: "launching.Local | launching.Docker",
     options: argparse.Namespace,
     *,
@@ -187,7 +142,8 @@ def make_launch(
 ) -> "dict[str, Any]":
     """One launch in the folder, judged: a run of the `replay` record."""
     begun, number = time.monotonic(), int(folder.name)
-    step = resolve(bundle, runtime, options, number=number)
+    given = {name: value for name in order.GIVEN if (value := getattr(options, name)) is not None}
+    step = order.resolve(bundle, runtime.place(), given, runtime=runtime.name, number=number)
     step["environment"] = {**step["environment"], launching.LABEL: label}
     (folder / "step.json").write_text(json.dumps(step, indent=1), encoding="utf-8")
     launch = launching.Launch(folder, label, launching.limit_s(step), launching.grace_s(step))
@@ -212,43 +168,8 @@ def unknown_flag(folder: Path, run: "dict[str, Any]") -> "str | None":
     return f"this engine does not know a flag of the bundle's: {line.strip()[:300]}" if line is not None else None
 
 
-def resolve(
-    bundle: Bundle, runtime: "launching.Local | launching.Docker", options: argparse.Namespace, *, number: int
-) -> "dict[str, Any]":
-    """The step with nothing left to fill in, for one launch on this machine."""
-    port = free_port()
-    values = {**runtime.place(), "port": str(port), "attempt": str(number)}
-    given = {name: getattr(options, name) for name in _GIVEN if getattr(options, name) is not None}
-    values.update(given)
-
-    def filled(text: str) -> str:
-        return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
-
-    argv = [filled(word) for word in bundle.step["argv"]]
-    for name, value in given.items():  # also where the bundle names weights that any machine can fetch
-        for place, word in enumerate(argv[:-1]):
-            if word in _GIVEN[name]:
-                argv[place + 1] = value
-    outside = runtime.name == "local" and bundle.needs["runtime"] == "docker"
-    environment = {
-        name: filled(text)
-        for name, text in bundle.step["environment"].items()
-        if not (outside and name in _PLACES_OF_IMAGE)
-    }
-    if runtime.name == "local":  # in a container the bundle is read-only
-        environment = {"PYTHONDONTWRITEBYTECODE": "1", **environment}
-    return {**bundle.step, "argv": argv, "environment": environment, "port": port, "attempt": number}
-
-
-def free_port() -> int:
-    """A port that was free a moment ago; the attempt program says if it no longer is."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 def conclude(
-    bundle: Bundle,
+    bundle: "order.Bundle",
     runtime: "launching.Local | launching.Docker",
     tally: "counting.Tally",
     blocked: "str | None",
