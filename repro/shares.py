@@ -30,6 +30,8 @@ def rate(k: int, n: int) -> str:
 
 def failed(k: int, n: int) -> str:
     """`0 of 5 launches failed: below 45 % at 95 % confidence`, or how many did, with the interval."""
+    if n == 1 and not k:
+        return "0 of 1 launch failed, which says next to nothing"
     if n and not k:
         return f"0 of {launches(n)} failed: {below(n)}"
     return f"{rate(k, n)} failed"

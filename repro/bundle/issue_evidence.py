@@ -47,7 +47,7 @@ def _line(line: LogLine) -> str:
 
 
 def _difference(check: str, found: Difference) -> str:
-    margin = f", the reference's margin there is {found.margin:.3g} nats" if found.margin is not None else ""
+    margin = f" (its margin there: {found.margin:.3g} nats)" if found.margin is not None else ""
     expected, got = ("the end" if token is None else f"token {token}" for token in (found.expected, found.got))
     return (
         f"{check}, prompt {found.prompt} at concurrency {found.concurrency}: output token {found.at} is {got}, "

@@ -296,9 +296,7 @@ def test_wrong_output_shows_where_it_leaves_the_reference() -> None:
     result = replace(RESULT, outcome="completed", outcome_detail="", diagnosis=None, rescoring=None, checks=checks)
     made = contents(first=(result, verdict(result, "corrupt", "wrong text")), finding=None)
     text = issue(inputs(made))
-    assert (
-        "output token 12 is the end, and the reference has token 5, the reference's margin there is 0.25 nats" in text
-    )
+    assert "output token 12 is the end, and the reference has token 5 (its margin there: 0.25 nats)" in text
     assert "The same tokens as without speculation gives" in text
     assert "The server answers, and what it answers is wrong: wrong text" in text
 
