@@ -108,7 +108,7 @@ def _failure(asked: IssueInputs, say: Sayer, limits: _Limits) -> dict[str, Any]:
         "scope": say.items(finding.scope if finding is not None else (), limits.rows),
         "not_tested": say.items(finding.not_tested if finding is not None else (), limits.rows),
         "log": say.block(issue_evidence.log_lines(contents, limits.lines)),
-        "divergences": say.items(issue_evidence.divergences(contents, limits.lines), limits.lines),
+        "divergences": say.items(issue_evidence.divergences(contents, limits.lines // 3), limits.lines),
         "checks": say.items(issue_evidence.failed_checks(contents, limits.rows), limits.rows),
     }
 

@@ -63,7 +63,7 @@ def _rival(cell: str, launches: Sequence[tuple[Result, Verdict]], failing: Resul
     told = failed(summary.k, summary.n) if summary.n else undecided
     alike = sum(_alike(result, verdict, signature) for result, verdict in launches)
     if summary.k > alike:
-        told += f", {alike or 'none'} of them in this way"
+        told += f", {alike} of them in this way" if alike else ", but not in this way"
     return Rival(
         cell=cell,
         differs=tuple(_differences(launches[0][0], failing)),

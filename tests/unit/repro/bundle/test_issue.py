@@ -317,7 +317,7 @@ def test_a_launch_that_failed_otherwise_is_not_counted_as_this_failure() -> None
     made = contents(others=((replace(result, diagnosis=changed), judged),))
     text = issue(inputs(made))
     assert "With budget 32 and all else equal it failed in another way" in text
-    assert "none of them in this way" in text
+    assert "the only launch failed, but not in this way" in text
 
 
 @pytest.mark.parametrize(
