@@ -13,9 +13,13 @@ _BODY = re.compile(rb"(?P<run>[A-Za-z0-9+/=]{4,})(?:\\[nr])*[\"',\\\s]*$")
 _HEADER = re.compile(rb"(?:Proc-Type|DEK-Info|Comment|Version|Hash):")
 _MOST_LINES = 400
 _ESCAPES = re.compile(rb"\x1b\[[0-9;]*m")
-_PREFIX = re.compile(rb"(?:\[[^\]\n]{0,80}\]\s*|\([^)\n]{0,60}\)\s*|[\w.-]{1,40}\s*\|\s*|\d{4}-\d\d-\d\d[T ][\d:.,Z+-]+\s+|\s+|(?:INFO|ERROR|WARNING|DEBUG)\b:?\s*|\d+:\s+)*")
+_PREFIX = re.compile(
+    rb"(?:\[[^\]\n]{0,80}\]\s*|\([^)\n]{0,60}\)\s*|[\w.-]{1,40}\s*\|\s*|\d{4}-\d\d-\d\d[T ][\d:.,Z+-]+\s+|\s+|(?:INFO|ERROR|WARNING|DEBUG)\b:?\s*|\d+:\s+)*"
+)
 _VALUE_LINE = re2.compile(rb"(?m)^[^\S\n]*[\"']?[Vv]alue[\"']?\s*[:=]")
-_HANGING_END = re2.compile(rb"(?:[A-Za-z0-9\"']:|(?i:passw(?:or)?d|passphrase|secret|token|key))[ \t]*(?:[|>][+-]?\d?)?[ \t]*\r?\n[ \t]+[^ \t\n]")
+_HANGING_END = re2.compile(
+    rb"(?:[A-Za-z0-9\"']:|(?i:passw(?:or)?d|passphrase|secret|token|key))[ \t]*(?:[|>][+-]?\d?)?[ \t]*\r?\n[ \t]+[^ \t\n]"
+)
 _OPEN = re2.compile(
     rb"(?m)(?:^|[^A-Za-z0-9])((?:hf_|sk-|gh[pousr]_|github_pat_|glpat-|nvapi-|xox[a-z]-|AKIA|AIza|eyJ|npm_|pypi-|dckr_pat_|hvs\.)[A-Za-z0-9-]*)\\?\r?$"
 )
@@ -26,7 +30,9 @@ _NAMED_VALUE = re.compile(
     rb"[^\S\n]*[-{,]?\s*[\"']?(?:name|key|Name|Key)[\"']?\s*[:=]\s*[\"']?(?P<name>[A-Za-z][\w.-]{2,80})[\"']?,?[ \t]*\r?\n"
     rb"[^\S\n]*[\"']?(?:value|Value)[\"']?\s*[:=][ \t]*(?P<quote>[\"']?)(?P<value>[^\n]+)",
 )
-_HANGING = re.compile(rb"[^\S\n]*(?:- )?[\"']?(?P<name>[A-Za-z][\w.-]{2,80})[\"']?[ \t]*:?[ \t]*(?:[|>][+-]?\d?)?[ \t]*\r?\n(?P<value>[^\S\n]+\S[^\n:]*)(?=\n|$)")
+_HANGING = re.compile(
+    rb"[^\S\n]*(?:- )?[\"']?(?P<name>[A-Za-z][\w.-]{2,80})[\"']?[ \t]*:?[ \t]*(?:[|>][+-]?\d?)?[ \t]*\r?\n(?P<value>[^\S\n]+\S[^\n:]*)(?=\n|$)"
+)
 
 
 class Span(NamedTuple):
@@ -109,4 +115,6 @@ def _wrapped(data: bytes, start: int, end: int) -> Iterator[Span]:
 
 def _looks_cut(text: bytes) -> bool:
     kinds = [bool(re.search(kind, text)) for kind in (rb"[a-z]", rb"[A-Z]", rb"\d")]
-    return sum(kinds) >= 2 and not re.fullmatch(rb"[A-Z]?[a-z]+[\d.]*|\d+[a-z]?|(?:[A-Z]?[a-z]+[_-]?)+\d*|[\d:.-]+\w", text)
+    return sum(kinds) >= 2 and not re.fullmatch(
+        rb"[A-Z]?[a-z]+[\d.]*|\d+[a-z]?|(?:[A-Z]?[a-z]+[_-]?)+\d*|[\d:.-]+\w", text
+    )

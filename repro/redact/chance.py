@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 from repro.redact.finds import Find
 
@@ -67,7 +68,7 @@ def _mixed(word: str, least: float = 0.0) -> bool:
         return False
     kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" if c.islower() else "s" for c in word]
     both = "u" in kinds and "l" in kinds
-    changes = sum(a != b for a, b in zip(kinds, kinds[1:], strict=False)) / (len(kinds) - 1)
+    changes = sum(a != b for a, b in pairwise(kinds)) / (len(kinds) - 1)
     if "d" not in kinds and (not both or len(word) < 24):
         return False
     threshold = least or ((0.36 if "d" in kinds else 0.45) if both else 0.27)

@@ -11,7 +11,7 @@ from repro.redact.keys import key_class, says_nothing
 from repro.redact.paths import whole
 from repro.redact.policy import Policy
 from repro.redact.prompts import ID_KEYS, TEXT_KEYS
-from repro.redact.variables import is_harmless, withheld
+from repro.redact.variables import withheld
 
 Replace: TypeAlias = Callable[[str, list[Find] | None, bool], str]
 """(text, finds that its place in the document gives, whether the rules for logs apply too) -> the text to keep."""
@@ -69,7 +69,9 @@ class Walk:
         return result
 
     def _assigned(self, assigned: re.Match[str]) -> str:
-        return self._replace(assigned[0], list(withheld(assigned["name"], assigned["value"], assigned.start("value"))), True)
+        return self._replace(
+            assigned[0], list(withheld(assigned["name"], assigned["value"], assigned.start("value"))), True
+        )
 
     def _string(self, value: str, key: str, within: str) -> str:
         if within in _VERSIONS and _VERSION.fullmatch(value):

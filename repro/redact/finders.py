@@ -51,8 +51,14 @@ FINDERS = (
     *(Finder(hint, partial(people.in_context, context)) for hint, context in people.CONTEXTS),
     Finder(places.FQDN_HINT, places.qualified),
     *(Finder(hint, partial(places.in_context, context)) for hint, context in places.CONTEXTS),
-    Finder(r"(?i:gpu|mig)-|(?i:s/n)|arn:|projects/|subscriptions/|(?:i|vol|eni|subnet|vpc|sg|ami|snap|eipalloc|rtb|fs|r|lt)-0?[0-9a-f]{8}", places.hardware),
-    Finder(r"[A-Z0-9_]=|-e |--env|environ|env|Env|export|setenv|declare|build-arg|(?m:^)[\s-]*[A-Z][A-Z0-9_]{2,}:", variables),
+    Finder(
+        r"(?i:gpu|mig)-|(?i:s/n)|arn:|projects/|subscriptions/|(?:i|vol|eni|subnet|vpc|sg|ami|snap|eipalloc|rtb|fs|r|lt)-0?[0-9a-f]{8}",
+        places.hardware,
+    ),
+    Finder(
+        r"[A-Z0-9_]=|-e |--env|environ|env|Env|export|setenv|declare|build-arg|(?m:^)[\s-]*[A-Z][A-Z0-9_]{2,}:",
+        variables,
+    ),
 )
 
 _ESCAPES = (
@@ -99,9 +105,7 @@ def found_in(text: str) -> list[Find]:
     finds: list[Find] = []
     for begin in range(0, len(text), _LONGEST - _OVERLAP):
         piece = text[begin : begin + _LONGEST]
-        finds.extend(
-            find._replace(start=find.start + begin, end=find.end + begin) for find in _found(piece, 0)
-        )
+        finds.extend(find._replace(start=find.start + begin, end=find.end + begin) for find in _found(piece, 0))
     return finds
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from repro.redact.finds import Find
 
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_IS_KEY = re.compile(r'"\s*:')
 _SHORTEST = 6
 
 
@@ -24,7 +25,7 @@ def is_record(text: str) -> bool:
 def in_strings(text: str, finds: Iterable[Find], inside: Callable[[str], Iterable[Find]]) -> Iterator[Find]:
     """The finds of a line of JSON as far as they lie in its values, and what ``inside`` finds in each of its strings."""
     literals = [(found.start(1), found.end(1)) for found in _LITERAL.finditer(text)]
-    values = [(start, end) for start, end in literals if not text[end + 1 :].lstrip()[:1] == ":"]
+    values = [(start, end) for start, end in literals if not _IS_KEY.match(text, end)]
     for find in finds:
         yield from _clipped(text, find, literals, values)
     for start, end in literals:
@@ -33,9 +34,7 @@ def in_strings(text: str, finds: Iterable[Find], inside: Callable[[str], Iterabl
                 yield _whole_escapes(text, find._replace(start=find.start + start, end=find.end + start), start, end)
 
 
-def _clipped(
-    text: str, find: Find, literals: list[tuple[int, int]], values: list[tuple[int, int]]
-) -> Iterator[Find]:
+def _clipped(text: str, find: Find, literals: list[tuple[int, int]], values: list[tuple[int, int]]) -> Iterator[Find]:
     for start, end in values:
         if start <= find.start < end:
             last = min(find.end, end)

@@ -17,7 +17,7 @@ PAIR = re.compile(
     rf"(?:(?P<sep>\s*(?::\s*(?:str|bytes|SecretStr|Optional\[\w+\]|str\s*\|\s*None)\s*=|=>|:=|->|[=:]{{1,2}})\s*|\s+(?i:is|was|set\sto|has\svalue)\s*:?\s+)|(?P<list>\s*,\s*)(?=[bru]?{_Q})"
     rf"|(?P<xml>(?:\s[^<>]{{0,80}})?>)|(?P<space>\s+)(?=\S))"
 )
-_QUOTED = re.compile(rf"[bruBRU]{{0,2}}(?P<open>\\*)(?P<mark>[\"'`])")
+_QUOTED = re.compile(r"[bruBRU]{0,2}(?P<open>\\*)(?P<mark>[\"'`])")
 _UNQUOTED = re.compile(
     r"(?:[^\s\"'`\\,;&<>)\]}|]|\\(?![nrt\"'`\\])|[,;&|](?=[^\s\"'\\])(?![\w.-]{1,40}\s*[=:])|[)\]}](?=[^\s,;:)\]}.\"'\\])|[<>](?=\w))+"
 )
@@ -27,7 +27,6 @@ _NO_VALUE = frozenset(
     "not no none set missing required invalid empty wrong incorrect expired too being a an the used stored unset ok valid only optional given provided"
     " null never always now already disabled enabled shown hidden redacted accepted rejected ignored in on for by as correct needed loaded read sent".split()
 )
-_WHOLE_LINE = re.compile(r"(?:^|\n)[\s-]*\Z")
 _VALUE_OBJECT = re.compile(rf"\s*[,}}\n\s]*\s*{_Q}?value{_Q}?\s*[:=]\s*[bru]?(?=\S)", re.IGNORECASE)
 _SCHEME = re.compile(
     r"(?i)(?<![\w-])(?:bearer|basic|digest|negotiate|apikey|api-key|token)[ \t:]+(?P<value>[A-Za-z0-9._~+/=:-]{8,})"
@@ -40,20 +39,28 @@ _COMMANDS = re.compile(
     r"[\"']?(?P<value>[^\s\"'|]{3,})"
 )
 _NETRC = re.compile(r"\b(?:login|account)\s+(?P<login>\S+)|\bpassword\s+(?P<value>\S+)")
-_PAIR_OF = re.compile(r"(?i)\b(?:auth|basic_auth|httpbasicauth|credentials?|login|http_auth|userpwd)\s*[=:(]+\s*[(\[]?\s*b?[\"'](?P<name>[^\"']{1,80})[\"']\s*,\s*b?[\"'](?P<value>[^\"']{1,200})[\"']")
+_PAIR_OF = re.compile(
+    r"(?i)\b(?:auth|basic_auth|httpbasicauth|credentials?|login|http_auth|userpwd)\s*[=:(]+\s*[(\[]?\s*b?[\"'](?P<name>[^\"']{1,80})[\"']\s*,\s*b?[\"'](?P<value>[^\"']{1,200})[\"']"
+)
 _SPOKEN = re.compile(
     r"(?i)\b(?:password|passwd|passphrase|passcode|secret|credential|api[ _-]?key|access[ _-]?key|access[ _-]?token|auth[ _-]?token|api[ _-]?token"
     r"|token|key|pin)s?\b[^\n]{0,40}?[\s:=('\"`\[<]{1,3}(?P<value>[^\s'\"`<>()\[\],;]{8,})"
 )
-_HASHLIKE = re.compile(r"(?i)hash|sha|digest|checksum|commit|revision|snapshot|cache|build|md5|crc|cubin|kernel|uuid|rid|request|tree|blob|fingerprint|prefix|block")
+_HASHLIKE = re.compile(
+    r"(?i)hash|sha|digest|checksum|commit|revision|snapshot|cache|build|md5|crc|cubin|kernel|uuid|rid|request|tree|blob|fingerprint|prefix|block"
+)
 
 
 def keyed(text: str) -> Iterator[Find]:
     """All values behind names, in any of the notations of logs, command lines, headers and configurations."""
-    for found in PAIR.finditer(text):
+    at = 0
+    while (found := PAIR.search(text, at)) is not None:
+        at = found.end()
         kind = key_class(found["name"].lstrip("-"))
         if kind is not None and not (kind == "maybe_host" and text[max(found.start() - 1, 0)] in "/."):
-            yield from _value(text, found, kind)
+            for find in _value(text, found, kind):
+                at = max(at, find.end)
+                yield find
     for found in (*_SCHEME.finditer(text), *_COMMANDS.finditer(text)):
         if found.re is _COMMANDS and found["who"] and (person := user(found["who"], found.start("who"))) is not None:
             yield person
@@ -68,7 +75,9 @@ def keyed(text: str) -> Iterator[Find]:
 
 
 def _netrc(text: str) -> Iterator[Find]:
-    if not re.search(r"\b(?:machine|default)\s.*\b(?:login|password)\s", text) and not re.search(r"(?m)^\s*(?:login|password)\s+\S+\s*$", text):
+    if not re.search(r"\b(?:machine|default)\s.*\b(?:login|password)\s", text) and not re.search(
+        r"(?m)^\s*(?:login|password)\s+\S+\s*$", text
+    ):
         return
     for found in _NETRC.finditer(text):
         for group in ("login", "value"):
@@ -82,13 +91,17 @@ def _spoken(text: str) -> Iterator[Find]:
         value = found["value"].rstrip(".:!?")
         if says_nothing(value) or _HASHLIKE.search(text, max(found.start() - 12, 0), found.start("value")):
             continue
-        hexadecimal = re.fullmatch(r"[0-9a-f]{24,}|[0-9A-F]{24,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", value)
+        hexadecimal = re.fullmatch(
+            r"[0-9a-f]{24,}|[0-9A-F]{24,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", value
+        )
         if hexadecimal or drawn(value):
             yield Find(found.start("value"), found.start("value") + len(value), "secret", value)
 
 
 def _is_credential(value: str) -> bool:
-    return len(value) >= 16 or any(c.isdigit() or c in "=+~:" for c in value) or not (value.islower() or value.istitle())
+    return (
+        len(value) >= 16 or any(c.isdigit() or c in "=+~:" for c in value) or not (value.islower() or value.istitle())
+    )
 
 
 def _value(text: str, pair: re.Match[str], kind: KeyClass) -> Iterator[Find]:
@@ -104,7 +117,11 @@ def _value(text: str, pair: re.Match[str], kind: KeyClass) -> Iterator[Find]:
     if _PLACEHOLDER.match(text, start) and pair["xml"] is None:
         return
     begin, end = _span(text, start, kind, pair)
-    if pair["sep"] is not None and pair["sep"].strip()[:1].isalpha() and text[begin:end].lower().split(" ")[0] in _NO_VALUE:
+    if (
+        pair["sep"] is not None
+        and pair["sep"].strip()[:1].isalpha()
+        and text[begin:end].lower().split(" ")[0] in _NO_VALUE
+    ):
         return
     if pair["name"] in {"PWD", "OLDPWD"} and text.startswith("/", begin):
         return
@@ -120,7 +137,13 @@ def _space_counts(pair: re.Match[str], kind: KeyClass, text: str) -> bool:
         return not text.startswith("-", pair.end()) or kind in {"password", "secret"}
     if kind not in {"password", "secret", "header"} or pair["close"] is not None:
         return False
-    if "_" in pair["name"] and (value := _UNQUOTED.match(text, pair.end())) is not None and guarded(value[0]) and re.search(r"\d", value[0]) and not re.search(r"[=(]", value[0]):
+    if (
+        "_" in pair["name"]
+        and (value := _UNQUOTED.match(text, pair.end())) is not None
+        and guarded(value[0])
+        and re.search(r"\d", value[0])
+        and not re.search(r"[=(]", value[0])
+    ):
         return True
     return _QUOTED.match(text, pair.end()) is not None
 
@@ -130,7 +153,9 @@ def _span(text: str, start: int, kind: KeyClass, pair: re.Match[str]) -> tuple[i
     if quoted:
         begin = quoted.end()
         closing = re.compile(
-            rf"(?<!\\){re.escape(quoted['open'] + quoted['mark'])}" if not quoted["open"] else re.escape(quoted["open"] + quoted["mark"])
+            rf"(?<!\\){re.escape(quoted['open'] + quoted['mark'])}"
+            if not quoted["open"]
+            else re.escape(quoted["open"] + quoted["mark"])
         ).search(text, begin)
         if closing:
             return begin, closing.start()
@@ -139,7 +164,11 @@ def _span(text: str, start: int, kind: KeyClass, pair: re.Match[str]) -> tuple[i
         end = text.find("<", start)
         return start, end if end >= 0 else len(text)
     whole = kind == "header" or (
-        kind == "password" and (_WHOLE_LINE.search(text[: pair.start()]) is not None or "phrase" in pair["name"].lower())
+        kind == "password"
+        and (
+            not text[text.rfind("\n", 0, pair.start()) + 1 : pair.start()].strip(" \t-")
+            or "phrase" in pair["name"].lower()
+        )
     )
     whole = whole and (pair["sep"] is not None and (kind == "header" or re.search(r":|\s", pair["sep"]) is not None))
     found = (_REST if whole else _UNQUOTED).match(text, start)
@@ -165,8 +194,7 @@ def judged(text: str, begin: int, end: int, kind: KeyClass) -> Iterator[Find]:
     elif kind == "user":
         yield from _person(text, value, begin, end)
     elif kind in {"host", "maybe_host"}:
-        for find in hosts_in(value, begin, certain=kind == "host"):
-            yield find
+        yield from hosts_in(value, begin, certain=kind == "host")
 
 
 def _header(value: str, begin: int) -> Iterator[Find]:
@@ -180,7 +208,11 @@ def _header(value: str, begin: int) -> Iterator[Find]:
 
 def _identity(value: str, begin: int, category: str) -> Iterator[Find]:
     bare = value.strip()
-    if says_nothing(bare) or not re.fullmatch(r"(?=.*\d)[A-Za-z0-9][A-Za-z0-9:./_-]{4,}", bare) or re.fullmatch(r"0+|0x0+", bare):
+    if (
+        says_nothing(bare)
+        or not re.fullmatch(r"(?=.*\d)[A-Za-z0-9][A-Za-z0-9:./_-]{4,}", bare)
+        or re.fullmatch(r"0+|0x0+", bare)
+    ):
         return
     at = begin + value.index(bare)
     yield Find(at, at + len(bare), "serial" if category == "serial" else "uuid", bare)

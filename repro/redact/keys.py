@@ -7,7 +7,9 @@ from typing import Literal, TypeAlias
 from repro.redact.chance import drawn
 from repro.redact.vocabulary import NOTHING, PSEUDONYM, WITHHELD
 
-KeyClass: TypeAlias = Literal["password", "secret", "weak", "weakest", "number", "header", "user", "host", "maybe_host", "serial", "uuid", "path"]
+KeyClass: TypeAlias = Literal[
+    "password", "secret", "weak", "weakest", "number", "header", "user", "host", "maybe_host", "serial", "uuid", "path"
+]
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _PASSWORDS = frozenset(
@@ -23,7 +25,9 @@ _SECRETS = frozenset(
 )
 _NUMBERS = frozenset("pin otp totp cvv cvc ssn mfa tan puk".split())
 _HEADERS = frozenset("authorization cookie cookies bearer".split())
-_LAST_QUALIFIED = frozenset("key keys token auth sig signature pass code salt nonce seed id sid string url uri hook phrase".split())
+_LAST_QUALIFIED = frozenset(
+    "key keys token auth sig signature pass code salt nonce seed id sid string url uri hook phrase".split()
+)
 _KEY_OWNERS = frozenset(
     "api access private secret signing sign encryption encrypt master account storage license licence ssh deploy shared"
     " client admin hmac aes rsa des gpg pgp consumer subscription service hf openai anthropic wandb aws azure gcp google"
@@ -37,7 +41,9 @@ _TOKEN_WORDS = frozenset(
     " add split start boi eoi im user assistant system tool fim prefix suffix middle bot eot decode prefill each one"
     " image_start added chat thinking reasoning".split()
 )
-_TRAILERS = frozenset("value b64 base64 str plain plaintext raw old new current data hash text enc encoded 1 2 3 0 json pem".split())
+_TRAILERS = frozenset(
+    "value b64 base64 str plain plaintext raw old new current data hash text enc encoded 1 2 3 0 json pem".split()
+)
 _USERS = frozenset("user username login logname owner userid uname usr loginname ruser luser author submitter".split())
 _HOSTS = frozenset("hostname fqdn nodename nodelist hostnames nodelists".split())
 _MAYBE_HOSTS = frozenset(
@@ -51,13 +57,17 @@ _PATH_KEYS = frozenset(
     " quantization-param-path export-metrics-to-file-dir modelopt-checkpoint-restore-path load-format-path".split()
 )
 _HARMLESS_KEYS = frozenset("HASH CACHE SORT PRIMARY FOREIGN MAP DICT KV PUBLIC ATTENTION LOOKUP CONFIG".split())
-_REFERENCE = re.compile(r"\$\{?\w+\}?|\$\(.*|%\(?\w+\)?[s%]?|\{\{?.*\}?\}|<[^<>]*>|\[[A-Za-z_ ]*\]|\*{3,}|[xX.…*•-]{3,}|\\?u2022.*")
+_REFERENCE = re.compile(
+    r"\$\{?\w+\}?|\$\(.*|%\(?\w+\)?[s%]?|\{\{?.*\}?\}|<[^<>]*>|\[[A-Za-z_ ]*\]|\*{3,}|[xX.…*•-]{3,}|\\?u2022.*"
+)
 _REPLACED = re.compile(rf"/*{PSEUDONYM.pattern}(?:/.*)?")
-_TYPE = re.compile(r"(?:Optional|Union|Sequence|list|dict|tuple|List|Dict)\[.*|(?:str|bytes|SecretStr)\b.*|SecretStr\('\*+'\)")
+_TYPE = re.compile(
+    r"(?:Optional|Union|Sequence|list|dict|tuple|List|Dict)\[.*|(?:str|bytes|SecretStr)\b.*|SecretStr\('\*+'\)"
+)
 
 
 @lru_cache(maxsize=1 << 15)
-def key_class(name: str) -> KeyClass | None:  # noqa: PLR0911  # one return for each kind of key
+def key_class(name: str) -> KeyClass | None:  # one return for each kind of key
     """What the value of this key is, None if nothing that must go."""
     if PSEUDONYM.fullmatch(name):
         return None
@@ -70,7 +80,11 @@ def key_class(name: str) -> KeyClass | None:  # noqa: PLR0911  # one return for 
     pair = "".join(words[-2:])
     if last in _PASSWORDS or joined in _PASSWORDS or joined.endswith(("password", "passwd", "passphrase")):
         return "password"
-    if last == "pass" and len(words) > 1 and words[-2] not in {"forward", "backward", "per", "first", "second", "decode", "prefill", "graph", "the"}:
+    if (
+        last == "pass"
+        and len(words) > 1
+        and words[-2] not in {"forward", "backward", "per", "first", "second", "decode", "prefill", "graph", "the"}
+    ):
         return "password"
     if last in _NUMBERS and last not in _SECRETS:
         return "number"
@@ -101,25 +115,59 @@ def _qualified(name: str, words: list[str]) -> KeyClass | None:
         if before in _TOKEN_WORDS:
             return None
         return "secret" if before else "weak"
-    if last == "id" and before in {"key"} and "access" in words:
+    if last == "id" and before == "key" and "access" in words:
         return "secret"
-    if last in {"pin", "salt", "sas", "sig", "code", "signature", "sid"} and before in _KEY_OWNERS | {"amz", "goog", "session", "security", "mfa", "sms"}:
+    if last in {"pin", "salt", "sas", "sig", "code", "signature", "sid"} and before in _KEY_OWNERS | {
+        "amz",
+        "goog",
+        "session",
+        "security",
+        "mfa",
+        "sms",
+    }:
         return "secret"
     if last in {"url", "uri", "string"} and before in {"connection", "conn", "webhook", "database", "db"}:
         return "weak" if last != "string" else "secret"
-    if last == "credential" or (last == "auth" and before in {"basic", "proxy", "x", "redis", "requirepass", "registry", "docker", "http"}):
+    if last == "credential" or (
+        last == "auth" and before in {"basic", "proxy", "x", "redis", "requirepass", "registry", "docker", "http"}
+    ):
         return "secret"
     return None
 
 
 def _identifying(words: list[str], last: str, pair: str) -> KeyClass | None:
-    if pair in {"systemuuid", "productuuid", "machineid", "bootid", "hardwareid", "deviceuuid", "gpuuuid", "systemid", "boarduuid", "instanceid", "hostid", "guid"}:
+    if pair in {
+        "systemuuid",
+        "productuuid",
+        "machineid",
+        "bootid",
+        "hardwareid",
+        "deviceuuid",
+        "gpuuuid",
+        "systemid",
+        "boarduuid",
+        "instanceid",
+        "hostid",
+        "guid",
+    }:
         return "uuid"
     if last in {"uuid", "uuids", "guid"}:
         return "uuid"
-    if last in _SERIALS or pair in _SERIALS or pair in {"servicetag", "assettag", "chassisid", "chassistag", "systemtag"}:
+    if (
+        last in _SERIALS
+        or pair in _SERIALS
+        or pair in {"servicetag", "assettag", "chassisid", "chassistag", "systemtag"}
+    ):
         return "serial"
-    if last in _HOSTS or pair in {"nodename", "hostname", "masteraddr", "podname", "servername", "machinename", "computername"}:
+    if last in _HOSTS or pair in {
+        "nodename",
+        "hostname",
+        "masteraddr",
+        "podname",
+        "servername",
+        "machinename",
+        "computername",
+    }:
         return "host"
     if last in _USERS or pair in {"username", "userid", "loginname", "accountname", "userlogin", "useremail"}:
         return "user"
@@ -166,4 +214,6 @@ def guarded(value: str) -> bool:
     has_mark = any(not c.isalnum() and c not in "_-./:" for c in value)
     if re.fullmatch(r"[0-9a-fA-F]{8,16}|0x[0-9a-fA-F]+|[\w.]+\.\w+|/.*|\w+\(.*", value):
         return False
-    return has_letter and (has_digit or has_mark) and not re.fullmatch(r"[a-z]+[_-]?\d{1,3}|[A-Z]?[a-z_]+[=:]\S*", value)
+    return (
+        has_letter and (has_digit or has_mark) and not re.fullmatch(r"[a-z]+[_-]?\d{1,3}|[A-Z]?[a-z_]+[=:]\S*", value)
+    )

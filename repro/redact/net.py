@@ -38,10 +38,8 @@ def survivors(files: Mapping[str, bytes], redactor: Redactor | None = None) -> l
     for where in sorted(files):
         data = files[where]
         found = _in_binary(data, redactor) if _is_binary(data) else _in_text(data)
-        told = 0
-        for place, kind in found:
+        for told, (place, kind) in enumerate(found, start=1):
             problems.append(f"{where}{place}: {kind} is still there; {_ADVICE}")
-            told += 1
             if told == _MOST:
                 problems.append(f"{where}: more of the same may follow")
                 break
@@ -50,7 +48,12 @@ def survivors(files: Mapping[str, bytes], redactor: Redactor | None = None) -> l
 
 def _is_binary(data: bytes) -> bool:
     head = data[: 1 << 16]
-    return data[:4] == b"\x7fELF" or data[:2] in {b"\x1f\x8b", b"PK"} or data[:4] == b"\x28\xb5\x2f\xfd" or head.count(b"\0") * 100 > len(head)
+    return (
+        data[:4] == b"\x7fELF"
+        or data[:2] in {b"\x1f\x8b", b"PK"}
+        or data[:4] == b"\x28\xb5\x2f\xfd"
+        or head.count(b"\0") * 100 > len(head)
+    )
 
 
 def _in_text(data: bytes) -> Iterator[tuple[str, str]]:
@@ -64,8 +67,8 @@ def _in_text(data: bytes) -> Iterator[tuple[str, str]]:
         number += data.count(b"\n", at, start)
         at = start
         line = data[start:end].decode("utf-8", "replace")
-        kinds = sorted({kind for kind in (*_ours(line), *(_theirs(line) if _CANDIDATE.search(data[start:end]) else ()))})
-        for kind in kinds:
+        theirs = _theirs(line) if _CANDIDATE.search(data[start:end]) else ()
+        for kind in sorted({*_ours(line), *theirs}):
             yield f":{number}", kind
 
 
@@ -90,7 +93,13 @@ def _ours(line: str) -> Iterator[str]:
 
 
 def _spoken(category: str) -> str:
-    names = {"secret": "a secret", "email": "an e-mail address", "ip": "an IP address", "user": "a user's name", "host": "a host's name"}
+    names = {
+        "secret": "a secret",
+        "email": "an e-mail address",
+        "ip": "an IP address",
+        "user": "a user's name",
+        "host": "a host's name",
+    }
     return names.get(category, f"a {category}" if category != "variable" else "a variable that is not on the list")
 
 
@@ -104,7 +113,11 @@ def _theirs(line: str) -> Iterator[str]:
     for plugin in _entropy():
         for secret in plugin.analyze_string(text):
             value = str(secret)
-            if not _is_harmless(value) and drawn(value) and plugin.calculate_shannon_entropy(value) > plugin.entropy_limit:
+            if (
+                not _is_harmless(value)
+                and drawn(value)
+                and plugin.calculate_shannon_entropy(value) > plugin.entropy_limit
+            ):
                 yield f"{plugin.secret_type} (detect-secrets)"
                 break
 
@@ -117,7 +130,7 @@ def _is_harmless(value: str) -> bool:
 def _detectors() -> tuple[Any, ...]:
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 
-    classes = {kind.__name__: kind for kind in get_mapping_from_secret_type_to_class().values()}
+    classes: dict[str, Any] = {kind.__name__: kind for kind in get_mapping_from_secret_type_to_class().values()}
     return tuple(classes[name]() for name in _PLUGINS if name in classes)
 
 

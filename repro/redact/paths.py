@@ -9,24 +9,32 @@ from repro.redact.places import _ENDPOINTS
 from repro.redact.vocabulary import KEPT_FILE, PSEUDONYM, PUBLIC_MODEL, SYSTEM, TAIL
 
 _COMPONENT = r"[\w@+~%=.,{}\[\]-]*[\w@+~%=}\]-]"
-PATH = re.compile(rf"(?:(?<![\w/.)>\]}}*-])|(?<=file:/)(?<=/)|(?<=file://))/(?!/)(?:{_COMPONENT}/+)+(?:{_COMPONENT})?|(?<=-[IL])/(?:{_COMPONENT}/+)+(?:{_COMPONENT})?")
-QUOTED = re.compile(r"(?<=[\"'`])(?P<path>/(?:home|Users|mnt|media|data|srv|nfs|export|scratch|lustre|gpfs|work|projects?|storage|Volumes)/[^\"'`\n\\]{1,400})(?=[\"'`])")
+PATH = re.compile(
+    rf"(?:(?<![\w/.)>\]}}*-])|(?<=file:/)(?<=/)|(?<=file://))/(?!/)(?:{_COMPONENT}/+)+(?:{_COMPONENT})?|(?<=-[IL])/(?:{_COMPONENT}/+)+(?:{_COMPONENT})?"
+)
+QUOTED = re.compile(
+    r"(?<=[\"'`])(?P<path>/(?:home|Users|mnt|media|data|srv|nfs|export|scratch|lustre|gpfs|work|projects?|storage|Volumes)/[^\"'`\n\\]{1,400})(?=[\"'`])"
+)
 _HOME = re.compile(
     r"(?:^|(?<=/))(?:home|Users|users|user|people|staff|students|homes|u|personal|accounts)/(?P<user>[A-Za-z][\w.@-]*[A-Za-z0-9])(?=/|$)"
     r"|^/(?:scratch|work|lustre/scratch|gpfs/scratch|nfs/scratch|workdir|tmp/krb5cc|var/spool/mail|var/mail|fsx)/(?P<scratch>[A-Za-z][\w.-]*[A-Za-z0-9])(?=/|$)"
 )
-_WINDOWS = re.compile(r"(?<![A-Za-z0-9])(?P<drive>[A-Za-z]:(?:\\{1,2}|/)(?!/))(?P<rest>(?:[\w .@-]+(?:\\{1,2}|/))*[\w.@-]+)|(?<![\\\w])\\\\(?!\\)(?P<unc>[A-Za-z0-9][\w.-]+(?:\\[\w.$ -]+)+)")
-_TILDE = re.compile(r"(?<![\w/])~(?:[a-z][\w.-]*)?/(?P<path>(?!\.(?:cache|triton|nv|local|config)\b)[\w.@-]+(?:/[\w.@-]+)*)")
+_WINDOWS = re.compile(
+    r"(?<![A-Za-z0-9])(?P<drive>[A-Za-z]:(?:\\{1,2}|/)(?!/))(?P<rest>(?:[\w .@-]+(?:\\{1,2}|/))*[\w.@-]+)|(?<![\\\w])\\\\(?!\\)(?P<unc>[A-Za-z0-9][\w.-]+(?:\\[\w.$ -]+)+)"
+)
+_TILDE = re.compile(
+    r"(?<![\w/])~(?:[a-z][\w.-]*)?/(?P<path>(?!\.(?:cache|triton|nv|local|config)\b)[\w.@-]+(?:/[\w.@-]+)*)"
+)
 
 
 def paths(text: str) -> Iterator[Find]:
     """The parts of paths that must not be shown. System paths stay, of others the package's part and file names that
     say nothing of their owner."""
     for found in PATH.finditer(text):
-        yield from _path(found[0].rstrip(".,"), found.start(), text)
+        yield from _path(found[0].rstrip(".,"), found.start())
     for found in QUOTED.finditer(text):
         if " " in found["path"]:
-            yield from _path(found["path"], found.start("path"), "")
+            yield from _path(found["path"], found.start("path"))
     for found in _WINDOWS.finditer(text):
         yield from _windows(found)
     for found in _TILDE.finditer(text):
@@ -40,10 +48,10 @@ def whole(path: str, at: int) -> Iterator[Find]:
         if path.count("/") == 1 and len(path) > 1:
             yield Find(at, at + len(path), "path", path)
         else:
-            yield from _path(path, at, "")
+            yield from _path(path, at)
 
 
-def _path(path: str, at: int, text: str) -> Iterator[Find]:
+def _path(path: str, at: int) -> Iterator[Find]:
     for found in _HOME.finditer(path):
         name = found["user"] or found["scratch"]
         group = "user" if found["user"] else "scratch"
@@ -52,9 +60,9 @@ def _path(path: str, at: int, text: str) -> Iterator[Find]:
     bare = path.lstrip("/")
     if PSEUDONYM.match(bare) or not bare:
         return
-    if (system := SYSTEM.match(path)) is not None:
+    if SYSTEM.match(path) is not None:
         return
-    if _is_request(path, at, text) or _is_no_path(path):
+    if _is_request(path) or _is_no_path(path):
         return
     tail = TAIL.search(path)
     if tail:
@@ -75,7 +83,7 @@ def _folder(path: str, at: int) -> Iterator[Find]:
         yield Find(at, at + end, "path", path[:end])
 
 
-def _is_request(path: str, at: int, text: str) -> bool:
+def _is_request(path: str) -> bool:
     """True for the address within a server that a request names."""
     return bool(_ENDPOINTS.fullmatch(path)) or path.startswith("/v1/")
 
@@ -90,9 +98,16 @@ def _windows(found: re.Match[str]) -> Iterator[Find]:
         yield Find(found.start(), found.end(), "path", found[0])
         return
     parts = re.split(r"\\+|/", found["rest"])
-    if len(parts) < 2 or parts[0].lower() in {"windows", "program files", "program files (x86)"} or PSEUDONYM.fullmatch(parts[0]):
+    if (
+        len(parts) < 2
+        or parts[0].lower() in {"windows", "program files", "program files (x86)"}
+        or PSEUDONYM.fullmatch(parts[0])
+    ):
         return
-    if parts[0].lower() == "users" and (find := user(parts[1], found.start("rest") + found["rest"].index(parts[1], 5))) is not None:
+    if (
+        parts[0].lower() == "users"
+        and (find := user(parts[1], found.start("rest") + found["rest"].index(parts[1], 5))) is not None
+    ):
         yield find
     name = parts[-1]
     end = found.end() - (len(name) + 1 if KEPT_FILE.fullmatch(name) else 0)

@@ -13,23 +13,61 @@ EMAIL = re.compile(
 )
 _IN_URL = re.compile(r"://[^\s/@]*\Z")
 CONTEXTS = (
-    (r"[ug]id=|groups=", re.compile(rf"\b[ug]id=\d+\((?P<a>{_NAME})\)|\bgroups=(?:\d+\([\w.-]+\),)*\d+\((?P<b>{_NAME})\)")),
-    (r"(?i)(?:for|by)\s+(?:invalid\s+)?user|sudo", re.compile(rf"(?i)\b(?:for|by)\s+(?:invalid\s+)?user\s+[\"']?(?P<a>{_NAME})|\bsudo(?:\[\d+\])?:\s+(?P<b>{_NAME})\s+:")),
+    (
+        r"[ug]id=|groups=",
+        re.compile(rf"\b[ug]id=\d+\((?P<a>{_NAME})\)|\bgroups=(?:\d+\([\w.-]+\),)*\d+\((?P<b>{_NAME})\)"),
+    ),
+    (
+        r"(?i)(?:for|by)\s+(?:invalid\s+)?user|sudo",
+        re.compile(
+            rf"(?i)\b(?:for|by)\s+(?:invalid\s+)?user\s+[\"']?(?P<a>{_NAME})|\bsudo(?:\[\d+\])?:\s+(?P<b>{_NAME})\s+:"
+        ),
+    ),
     (
         r"Accepted|ubmitted|(?:owned|launched|requested|triggered|started) by",
-        re.compile(rf"Accepted\s+\w+\s+for\s+(?P<a>{_NAME})\s+from|\b(?:[Ss]ubmitted\b[^\n]{{0,40}}?|owned|launched|requested|triggered|started)\s+by\s+(?P<b>{_NAME})(?![\w(:/])"),
+        re.compile(
+            rf"Accepted\s+\w+\s+for\s+(?P<a>{_NAME})\s+from|\b(?:[Ss]ubmitted\b[^\n]{{0,40}}?|owned|launched|requested|triggered|started)\s+by\s+(?P<b>{_NAME})(?![\w(:/])"
+        ),
     ),
     (
         r"\s(?:R|PD|CG|CD|F|S|TO)\s+[\d:-]+\s+\d+\s",
-        re.compile(rf"\b\d+\s+\S+\s+\S+\s+(?P<a>{_NAME})\s+(?:R|PD|CG|CD|F|S|TO)\s+[\d:-]+\s+\d+\s+(?P<host>[A-Za-z0-9][\w.-]*[A-Za-z0-9])?"),
+        re.compile(
+            rf"\b\d+\s+\S+\s+\S+\s+(?P<a>{_NAME})\s+(?:R|PD|CG|CD|F|S|TO)\s+[\d:-]+\s+\d+\s+(?P<host>[A-Za-z0-9][\w.-]*[A-Za-z0-9])?"
+        ),
     ),
-    (r"[A-Za-z0-9_]@[A-Za-z0-9]", re.compile(rf"(?<![\w.@/-])(?P<a>{_NAME})@(?P<host>[A-Za-z][A-Za-z0-9.-]*[A-Za-z0-9]|(?:\d{{1,3}}\.){{3}}\d{{1,3}})(?=:[~/]|[\s#$%>:]|\)|'|\"|$)")),
-    (r"[-dlbcps][r-][w-][xsStT-][r-][w-]", re.compile(rf"(?m)(?:^|\s)[-dlbcps](?:[r-][w-][xsStT-]){{3}}[.+@]?\s+\d+\s+(?P<a>{_NAME})\s+(?P<b>{_NAME})\s+[\d,.]+[KMGT]?\s")),
-    (r"(?m:^)[A-Za-z_][\w.-]*\s+\d+\s+\d+\.\d\s", re.compile(rf"(?m)^(?P<a>{_NAME})\s+\d+\s+\d+\.\d\s+\d+\.\d\s+\d+\s+\d+\s")),
-    (r"(?:torchinductor|krb5cc|tmux|pip-user)_", re.compile(rf"\b(?:torchinductor|krb5cc|tmux|pip-user)_(?P<a>(?!cache|session|tmp)[A-Za-z][a-z0-9.-]{{2,30}})(?=[/\s\"':]|$)")),
-    (r"~[a-z]|chown|su\s|ssh -l|ssh\s+-l", re.compile(rf"(?:~(?P<a>[a-z][a-z0-9_.-]+)/|\bchown\s+(?:-R\s+)?(?P<b>{_NAME})[:\s]|\bsu\s+-\s*(?P<c>{_NAME})(?:\s|$)|\bssh\s+-l\s+(?P<d>{_NAME}))")),
+    (
+        r"[A-Za-z0-9_]@[A-Za-z0-9]",
+        re.compile(
+            rf"(?<![\w.@/-])(?P<a>{_NAME})@(?P<host>[A-Za-z][A-Za-z0-9.-]*[A-Za-z0-9]|(?:\d{{1,3}}\.){{3}}\d{{1,3}})(?=:[~/]|[\s#$%>:]|\)|'|\"|$)"
+        ),
+    ),
+    (
+        r"[-dlbcps][r-][w-][xsStT-][r-][w-]",
+        re.compile(
+            rf"(?m)(?:^|\s)[-dlbcps](?:[r-][w-][xsStT-]){{3}}[.+@]?\s+\d+\s+(?P<a>{_NAME})\s+(?P<b>{_NAME})\s+[\d,.]+[KMGT]?\s"
+        ),
+    ),
+    (
+        r"(?m:^)[A-Za-z_][\w.-]*\s+\d+\s+\d+\.\d\s",
+        re.compile(rf"(?m)^(?P<a>{_NAME})\s+\d+\s+\d+\.\d\s+\d+\.\d\s+\d+\s+\d+\s"),
+    ),
+    (
+        r"(?:torchinductor|krb5cc|tmux|pip-user)_",
+        re.compile(
+            r"\b(?:torchinductor|krb5cc|tmux|pip-user)_(?P<a>(?!cache|session|tmp)[A-Za-z][a-z0-9.-]{2,30})(?=[/\s\"':]|$)"
+        ),
+    ),
+    (
+        r"~[a-z]|chown|su\s|ssh -l|ssh\s+-l",
+        re.compile(
+            rf"(?:~(?P<a>[a-z][a-z0-9_.-]+)/|\bchown\s+(?:-R\s+)?(?P<b>{_NAME})[:\s]|\bsu\s+-\s*(?P<c>{_NAME})(?:\s|$)|\bssh\s+-l\s+(?P<d>{_NAME}))"
+        ),
+    ),
     (r":[x*!]:\d", re.compile(rf"\b(?P<a>{_NAME}):[x*!]:\d+:\d+:(?P<b>[^:\n]*):")),
-    (r"[A-Z0-9]\\\\?[a-z]", re.compile(r"(?<![\w\\])(?P<host>[A-Z][A-Z0-9-]{1,14})\\{1,2}(?P<a>[a-z][a-z0-9_.-]{2,20})(?![\w\\])")),
+    (
+        r"[A-Z0-9]\\\\?[a-z]",
+        re.compile(r"(?<![\w\\])(?P<host>[A-Z][A-Z0-9-]{1,14})\\{1,2}(?P<a>[a-z][a-z0-9_.-]{2,20})(?![\w\\])"),
+    ),
 )
 """(hint, where programs name users)."""
 

@@ -13,12 +13,14 @@ _SURE = (
     "|corp|intra|intranet|localdomain|online|site|xyz|systems|company|consulting|gmbh|world|arpa|onion|nyc|berlin"
 )
 _UNSURE = "net|io|ai|dev|local|internal|lan|home|private|app|test|example|invalid|svc|co|tv|fm|gg|ie|domain|zone|network|digital|services|solutions|global|group|team|works|labs?|science|academy|university|institute|energy|health|bank|compute|hpc|cluster"
-FQDN = re.compile(rf"(?<![A-Za-z0-9_.@$-])(?:{_LABEL}\.){{1,8}}(?P<tld>(?i:{_SURE}|{_UNSURE}))(?![A-Za-z0-9_-]|\.[A-Za-z0-9_]|\()")
+FQDN = re.compile(
+    rf"(?<![A-Za-z0-9_.@$-])(?:{_LABEL}\.){{1,8}}(?P<tld>(?i:{_SURE}|{_UNSURE}))(?![A-Za-z0-9_-]|\.[A-Za-z0-9_]|\()"
+)
 FQDN_HINT = rf"[A-Za-z0-9]\.(?i:{_SURE}|{_UNSURE})(?:[^A-Za-z0-9_(.-]|\.?$|\.[^A-Za-z0-9_])"
 _SURE_TLD = re.compile(_SURE)
 _BELOW = re.compile(r"(?::\d{2,5})?(?P<path>/[\w.-]+(?:/[\w.-]+)*)")
 URL = re.compile(
-    r"(?<![A-Za-z0-9+.-])(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,24})://(?:(?P<creds>[^\s/@\"'<>\\]*(?::(?!\d{1,5}(?:[/\s\"']|$))[^\s\"'<>\\]*)?)@)?"
+    r"(?<![A-Za-z0-9+.-])(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,24})://(?:(?P<creds>[^\s/@\"'<>\\]{0,256}(?::(?!\d{1,5}(?:[/\s\"']|$))[^\s\"'<>\\]{0,512})?)@)?"
     r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]*)(?P<port>:\d+)?(?P<path>/[^\s\"'<>?#\\)}\],;`]*)?(?P<query>[?#][^\s\"'<>\\)}`]*)?"
 )
 _PARAMETER = re.compile(r"[?&;#](?P<name>[\w.%-]+)=(?P<value>[^&;#\s]+)")
@@ -36,32 +38,92 @@ _NODE = (
 )
 _HOST = rf"{_LABEL}(?:\.{_LABEL})*"
 CONTEXTS = (
-    (r"\] (?:NCCL|init|transport|misc|graph|enqueue|NVSHMEM|RCCL)", re.compile(rf"(?<![\w.-])(?P<host>{_HOST}):\d+:\d+ \[\d+\] (?:NCCL|init\.cc|transport|misc|graph|enqueue|NVSHMEM|RCCL)")),
-    (r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*) [A-Za-z0-9]", re.compile(rf"(?m)(?:(?:^|[>;|]|\s)(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|^\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)) (?P<host>(?!(?:stdout|stderr|INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL)\b){_HOST}) [\w./@-]+(?:\[\d+\])?: ")),
-    (r"\]:\d{2,5}|srun: error|CANCELLED", re.compile(rf"\[(?P<host>(?!\d+\]){_HOST})\]:\d{{2,5}}\b|srun: error: (?P<host2>{_HOST}(?:\[[\d,-]+\])?): task|\bON (?P<host3>{_HOST}) CANCELLED")),
-    (r"(?i)(?:on|from|to|at|via|into)\s+(?:host|node|machine|server)|(?:host|node|hostname|machine)\s+[\\'`]", re.compile(rf"(?i)\b(?:on|from|to|at|via|into)\s+(?:host|node|machine|server|hostname)\s+[\"'`]?(?P<host>{_HOST})|\b(?:host|node|hostname|machine)\s+[\"'`](?P<host2>{_HOST})[\"'`]")),
-    (r"pod/|assigned ", re.compile(rf"\[pod/(?P<host>[\w.-]+)/|assigned \S+/(?P<host2>{_HOST}) to (?P<host3>{_HOST})|\bpod/(?P<host4>[a-z0-9][\w.-]+)")),
-    (r"(?i)resolve|service not known|unknown host|connect(?:ed|ing)? to|connection (?:to|from)|lookup|ssh ", re.compile(rf"(?i)\b(?:could not resolve host(?:name)?|name or service not known|unknown host|resolve|connect(?:ed|ing)? to|connection to|connection from|lookup|ssh(?: -\w(?: \S+)?)*)[: ]+[\"'`(\[]?(?P<host>{_HOST})[\"'`)\]]?(?=:\d{{2,5}}\b|:? (?:failed|refused|timed|on|port|closed|established)|[\"'`)\]]?$|\n|, )")),
-    (r"[A-Za-z][-\d.A-Za-z]*:[1-9]\d{3}", re.compile(rf"(?<![\w./@-])(?P<host>(?=[A-Za-z0-9.-]*[A-Za-z])(?=[A-Za-z0-9.-]*[-\d])(?!\w+\.(?:py|cu|cpp|h|cc|c|log|go|rs|js|json|txt):){_HOST}):(?:[1-9]\d{{3,4}})(?![\w:.])")),
-    (r"ip-\d|dgx|hgx|gb\d00|gpu-?node|gpu-?server|compute-?node|nid\d|hpc|(?:gke|aks|eks|k8s|k3s|kube)-|bastion|jumphost|slurmctl|-node-?\d", re.compile(rf"(?<![A-Za-z0-9_.-])(?P<host>{_NODE})(?![A-Za-z0-9_]|\.\w)")),
-    (r"(?m:^)(?:Linux|Darwin) |127\.0\.1\.1", re.compile(rf"(?m)^(?:Linux|Darwin) (?P<host>{_HOST}) \d+\.\d|^127\.0\.1\.1\s+(?P<host2>{_HOST})(?:\s+(?P<host3>{_HOST}))?")),
+    (
+        r"\] (?:NCCL|init|transport|misc|graph|enqueue|NVSHMEM|RCCL)",
+        re.compile(
+            rf"(?<![\w.-])(?P<host>{_HOST}):\d+:\d+ \[\d+\] (?:NCCL|init\.cc|transport|misc|graph|enqueue|NVSHMEM|RCCL)"
+        ),
+    ),
+    (
+        r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*) [A-Za-z0-9]",
+        re.compile(
+            rf"(?m)(?:(?:^|[>;|]|\s)(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|^\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)) (?P<host>(?!(?:stdout|stderr|INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL)\b){_HOST}) [\w./@-]+(?:\[\d+\])?: "
+        ),
+    ),
+    (
+        r"\]:\d{2,5}|srun: error|CANCELLED",
+        re.compile(
+            rf"\[(?P<host>(?!\d+\]){_HOST})\]:\d{{2,5}}\b|srun: error: (?P<host2>{_HOST}(?:\[[\d,-]+\])?): task|\bON (?P<host3>{_HOST}) CANCELLED"
+        ),
+    ),
+    (
+        r"(?i)(?:on|from|to|at|via|into)\s+(?:host|node|machine|server)|(?:host|node|hostname|machine)\s+[\\'`]",
+        re.compile(
+            rf"(?i)\b(?:on|from|to|at|via|into)\s+(?:host|node|machine|server|hostname)\s+[\"'`]?(?P<host>{_HOST})|\b(?:host|node|hostname|machine)\s+[\"'`](?P<host2>{_HOST})[\"'`]"
+        ),
+    ),
+    (
+        r"pod/|assigned ",
+        re.compile(
+            rf"\[pod/(?P<host>[\w.-]+)/|assigned \S+/(?P<host2>{_HOST}) to (?P<host3>{_HOST})|\bpod/(?P<host4>[a-z0-9][\w.-]+)"
+        ),
+    ),
+    (
+        r"(?i)resolve|service not known|unknown host|connect(?:ed|ing)? to|connection (?:to|from)|lookup|ssh ",
+        re.compile(
+            rf"(?i)\b(?:could not resolve host(?:name)?|name or service not known|unknown host|resolve|connect(?:ed|ing)? to|connection to|connection from|lookup|ssh(?: -\w(?: \S+)?)*)[: ]+[\"'`(\[]?(?P<host>{_HOST})[\"'`)\]]?(?=:\d{{2,5}}\b|:? (?:failed|refused|timed|on|port|closed|established)|[\"'`)\]]?$|\n|, )"
+        ),
+    ),
+    (
+        r"[A-Za-z][-\d.A-Za-z]*:[1-9]\d{3}",
+        re.compile(
+            rf"(?<![\w./@-])(?P<host>(?=[A-Za-z0-9.-]*[A-Za-z])(?=[A-Za-z0-9.-]*[-\d])(?!\w+\.(?:py|cu|cpp|h|cc|c|log|go|rs|js|json|txt):){_HOST}):(?:[1-9]\d{{3,4}})(?![\w:.])"
+        ),
+    ),
+    (
+        r"ip-\d|dgx|hgx|gb\d00|gpu-?node|gpu-?server|compute-?node|nid\d|hpc|(?:gke|aks|eks|k8s|k3s|kube)-|bastion|jumphost|slurmctl|-node-?\d",
+        re.compile(rf"(?<![A-Za-z0-9_.-])(?P<host>{_NODE})(?![A-Za-z0-9_]|\.\w)"),
+    ),
+    (
+        r"(?m:^)(?:Linux|Darwin) |127\.0\.1\.1",
+        re.compile(
+            rf"(?m)^(?:Linux|Darwin) (?P<host>{_HOST}) \d+\.\d|^127\.0\.1\.1\s+(?P<host2>{_HOST})(?:\s+(?P<host3>{_HOST}))?"
+        ),
+    ),
     (r"<\d{2,5}>", re.compile(rf"(?<![\w.:-])(?P<host>{_HOST})<\d{{2,5}}>")),
-    (r":/\S+ on /|//\S+ on /|cifs", re.compile(rf"(?<![\w./-])(?P<host>{_HOST}):/\S+ on /|(?<![\w:/])//(?P<host2>{_HOST})/\S+ (?:on )?/")),
+    (
+        r":/\S+ on /|//\S+ on /|cifs",
+        re.compile(
+            rf"(?<![\w./-])(?P<host>{_HOST}):/\S{{1,200}} on /|(?<![\w:/])//(?P<host2>{_HOST})/\S{{1,200}} (?:on )?/"
+        ),
+    ),
 )
 """(hint, where programs print names of hosts)."""
-_IPV4 = re.compile(r"(?<![A-Za-z0-9_.])(?P<ip>(?:\d{1,3}\.){3}\d{1,3})(?![\w]|\.\d)(?P<after>:\d{1,5}(?!\d)|/\d{1,2}(?![\d.]))?")
+_IPV4 = re.compile(
+    r"(?<![A-Za-z0-9_.])(?P<ip>(?:\d{1,3}\.){3}\d{1,3})(?![\w]|\.\d)(?P<after>:\d{1,5}(?!\d)|/\d{1,2}(?![\d.]))?"
+)
 _UNDERLINED = re.compile(r"(?<=_)(?P<ip>(?:10|172|192|100)\.\d{1,3}\.\d{1,3}\.\d{1,3})(?![\w.])(?P<after>)")
 _VERSION_BEFORE = re.compile(
     r"(?i)(?:[=~<>!]=\s*|\.so\.|[-_]|\bv|\bver(?:sion)?s?[\w\s\"':=(,.]{0,20}|\b(?:cudnn|cublas\w*|cuda\w*|nccl|cusparse\w*|cufft|curand|cusolver|nvjitlink|nvtx|nvrtc|tensorrt|driver|release|toolkit|runtime|build|firmware|vbios|vib|cu1[123]|inforom|image version)\b[\w\s\"':=(,@/+-]{0,24})$"
 )
-_IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9A-Fa-f]{1,4}|(?:\d{1,3}\.){3}\d{1,3})?(?:%[\w.-]+)?(?![\w:])")
-_MAC = re.compile(r"(?<![\w:.-])(?:[0-9A-Fa-f]{2}:){5,}[0-9A-Fa-f]{2}(?![\w:])|(?<![\w-])(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2}(?![\w-])|(?<![\w.])(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}(?![\w.])")
-_GUID = re.compile(r"(?<![\w:])(?:[0-9a-f]{4}:){3}[0-9a-f]{4}(?![\w:])|(?i:\b(?:guid|gid|lid|port_guid|node_guid|sys_image_guid)[ =:]+)(?P<value>0x[0-9a-f]{12,16})")
+_IPV6 = re.compile(
+    r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9A-Fa-f]{1,4}|(?:\d{1,3}\.){3}\d{1,3})?(?:%[\w.-]+)?(?![\w:])"
+)
+_MAC = re.compile(
+    r"(?<![\w:.-])(?:[0-9A-Fa-f]{2}:){5,}[0-9A-Fa-f]{2}(?![\w:])|(?<![\w-])(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2}(?![\w-])|(?<![\w.])(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}(?![\w.])"
+)
+_GUID = re.compile(
+    r"(?<![\w:])(?:[0-9a-f]{4}:){3}[0-9a-f]{4}(?![\w:])|(?i:\b(?:guid|gid|lid|port_guid|node_guid|sys_image_guid)[ =:]+)(?P<value>0x[0-9a-f]{12,16})"
+)
 _IN_URL = re.compile(r"://\S*\Z")
 _COPIED = re.compile(rf"(?<![\w.-])[\w.-]+@(?P<host>{_HOST}):(?P<path>[A-Za-z0-9_~][\w.~-]*(?:/[\w.~-]+)+)")
 _LABELLED = re.compile(r"(?<!\w)[Ss]/[Nn]\s*[:=#]?\s*(?P<value>(?=[A-Z-]*\d)[A-Z0-9-]{5,})")
-_GPU = re.compile(r"(?<![A-Za-z0-9])(?:GPU|MIG|gpu|mig)-(?:GPU-)?[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){0,3}(?:-[0-9a-fA-F]{1,12})?(?:/\d+/\d+)?(?![A-Za-z0-9])")
-_CLOUD = re.compile(r"(?<![A-Za-z0-9])(?:i|vol|eni|subnet|vpc|sg|ami|snap|eipalloc|rtb|fs|r|lt)-0?[0-9a-f]{8,17}(?![A-Za-z0-9])|arn:aws[\w-]*:[\w-]*:[\w-]*:\d{12}:[^\s\"',]+|(?<=projects/)[a-z][a-z0-9-]{4,28}[a-z0-9](?=/)|(?<=subscriptions/)[0-9a-f-]{36}")
+_GPU = re.compile(
+    r"(?<![A-Za-z0-9])(?:GPU|MIG|gpu|mig)-(?:GPU-)?[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){0,3}(?:-[0-9a-fA-F]{1,12})?(?:/\d+/\d+)?(?![A-Za-z0-9])"
+)
+_CLOUD = re.compile(
+    r"(?<![A-Za-z0-9])(?:i|vol|eni|subnet|vpc|sg|ami|snap|eipalloc|rtb|fs|r|lt)-0?[0-9a-f]{8,17}(?![A-Za-z0-9])|arn:aws[\w-]*:[\w-]*:[\w-]*:\d{12}:[^\s\"',]+|(?<=projects/)[a-z][a-z0-9-]{4,28}[a-z0-9](?=/)|(?<=subscriptions/)[0-9a-f-]{36}"
+)
 
 
 def is_public(host: str) -> bool:
@@ -87,7 +149,12 @@ def hosts_in(value: str, at: int, *, certain: bool) -> Iterator[Find]:
     ``certain`` that it names hosts, only those that look like one."""
     for part in re.finditer(r"[A-Za-z0-9](?:[\w.-]|\[[\d,-]+\])*", value):
         before, name = value[: part.start()], part[0].rstrip(".-")
-        if before.endswith(("/", "@", "=", "(", "'")) and not before.endswith("//") and part.start() > 0 and not certain:
+        if (
+            before.endswith(("/", "@", "=", "(", "'"))
+            and not before.endswith("//")
+            and part.start() > 0
+            and not certain
+        ):
             continue
         if part.start() > 0 and not re.fullmatch(r"(?:[\w.\[\]-]+(?::\d+)?,)*(?:[a-z]+://)?", before):
             break
@@ -98,9 +165,15 @@ def hosts_in(value: str, at: int, *, certain: bool) -> Iterator[Find]:
 
 
 def _looks_like_host(name: str) -> bool:
-    if re.search(r"\.(?:py|cu|so|json|log|sock|toml|yaml|txt|bin)\b|_", name) or name.split(".")[0].lower() in MODULES:
+    if (
+        re.search(r"\.(?:py|cu|so|json|log|sock|toml|yaml|txt|bin)\b|_", name)
+        or name.split(".", maxsplit=1)[0].lower() in MODULES
+    ):
         return False
-    if re.fullmatch(r"(?:rank|gpu|cuda|tp|dp|pp|node|worker|server|client|replica|device|stage|step|host)[-:]?\d+|\d+[a-z]{0,3}|[a-z]{1,2}\d", name):
+    if re.fullmatch(
+        r"(?:rank|gpu|cuda|tp|dp|pp|node|worker|server|client|replica|device|stage|step|host)[-:]?\d+|\d+[a-z]{0,3}|[a-z]{1,2}\d",
+        name,
+    ):
         return False
     if name.isupper() and not re.search(r"\d", name):
         return False
@@ -110,7 +183,11 @@ def _looks_like_host(name: str) -> bool:
 def copied(text: str) -> Iterator[Find]:
     """Paths behind `user@host:`, as of a repository."""
     for found in _COPIED.finditer(text):
-        if not is_public(found["host"]) and not PSEUDONYM.search(found["path"]) and not _IN_URL.search(text[: found.start()]):
+        if (
+            not is_public(found["host"])
+            and not PSEUDONYM.search(found["path"])
+            and not _IN_URL.search(text[: found.start()])
+        ):
             yield Find(found.start("path"), found.end("path"), "path", found["path"])
 
 
@@ -124,7 +201,13 @@ def web_addresses(text: str) -> Iterator[Find]:
             yield Find(found.start("host"), found.end("host"), "host", host.rstrip("."))
         public = bool(host) and is_public(host)
         path = found["path"] or ""
-        if not public and len(path) > 1 and scheme != "file" and not _ENDPOINTS.fullmatch(path.rstrip(":.")) and not any(PSEUDONYM.fullmatch(part) for part in path.split("/")):
+        if (
+            not public
+            and len(path) > 1
+            and scheme != "file"
+            and not _ENDPOINTS.fullmatch(path.rstrip(":."))
+            and not any(PSEUDONYM.fullmatch(part) for part in path.split("/"))
+        ):
             yield Find(found.start("path"), found.start("path") + len(path.rstrip("/.:")), "path", path.rstrip("/.:"))
     if "=" in text:
         yield from _parameters(text)
@@ -134,7 +217,12 @@ def _parameters(text: str) -> Iterator[Find]:
     for found in _PARAMETER.finditer(text):
         value = found["value"].rstrip("\"'),.]}`\\>")
         value = re.split(r"[\"'<>]", value, maxsplit=1)[0]
-        if not _PARAMETERS.fullmatch(found["name"]) or PSEUDONYM.fullmatch(value) or len(value) < 2 or re.fullmatch(r"\d{1,8}|true|false|null|none|\$.*|\{.*", value.lower()):
+        if (
+            not _PARAMETERS.fullmatch(found["name"])
+            or PSEUDONYM.fullmatch(value)
+            or len(value) < 2
+            or re.fullmatch(r"\d{1,8}|true|false|null|none|\$.*|\{.*", value.lower())
+        ):
             continue
         yield Find(found.start("value"), found.start("value") + len(value), "secret", value)
 
@@ -158,7 +246,12 @@ def qualified(text: str) -> Iterator[Find]:
         if _is_name_of_host(found[0], found["tld"].lower()) and is_host(found[0]):
             yield Find(found.start(), found.end(), "host", found[0])
             below = _BELOW.match(text, found.end())
-            if below and not PSEUDONYM.search(below[0]) and not _ENDPOINTS.fullmatch(below["path"]) and not text[: found.start()].endswith("://"):
+            if (
+                below
+                and not PSEUDONYM.search(below[0])
+                and not _ENDPOINTS.fullmatch(below["path"])
+                and not text[: found.start()].endswith("://")
+            ):
                 yield Find(below.start("path"), below.end("path"), "path", below["path"])
 
 
@@ -171,8 +264,14 @@ def in_context(context: "re.Pattern[str]", text: str) -> Iterator[Find]:
 
 
 def _is_code(name: str) -> bool:
-    return bool(re.fullmatch(r"NVIDIA-SMI|cu\d{2,4}|sm_?\d+\w?|[\d.]+|(?:rank|gpu|cuda|tp|dp|pp|ep|node|worker|device|step|cell|TP|DP|PP)[-_]?\d+(?:[-_][A-Z]+\d+)*", name)) or (
-        name.split(".")[0].lower() in MODULES or bool(re.search(r"\.(?:py|cu|cuh|cpp|cc|h|so|json|log|txt|sock|toml|ya?ml)$", name))
+    return bool(
+        re.fullmatch(
+            r"NVIDIA-SMI|cu\d{2,4}|sm_?\d+\w?|[\d.]+|(?:rank|gpu|cuda|tp|dp|pp|ep|node|worker|device|step|cell|TP|DP|PP)[-_]?\d+(?:[-_][A-Z]+\d+)*",
+            name,
+        )
+    ) or (
+        name.split(".", maxsplit=1)[0].lower() in MODULES
+        or bool(re.search(r"\.(?:py|cu|cuh|cpp|cc|h|so|json|log|txt|sock|toml|ya?ml)$", name))
     )
 
 
@@ -182,7 +281,9 @@ def _is_name_of_host(name: str, tld: str) -> bool:
         return False
     if _SURE_TLD.fullmatch(tld):
         return len(labels) > 2 or len(labels[0]) > 2
-    return (len(labels) > 2 and not any(re.search("[A-Z]", label) for label in labels)) or any(re.search(r"[\d-]", label) for label in labels[:-1])
+    return (len(labels) > 2 and not any(re.search("[A-Z]", label) for label in labels)) or any(
+        re.search(r"[\d-]", label) for label in labels[:-1]
+    )
 
 
 def ipv4(text: str) -> Iterator[Find]:
@@ -202,7 +303,9 @@ def long_addresses(text: str) -> Iterator[Find]:
             yield Find(found.start(), found.end(), "ip", found[0].lower())
     for found in _GUID.finditer(text):
         begin, end = found.span("value") if found["value"] else found.span()
-        if re.search("[1-9a-f]", text[begin:end].removeprefix("0x")) and not re.fullmatch(r"(?:\d{4}:){3}\d{4}", text[begin:end]):
+        if re.search("[1-9a-f]", text[begin:end].removeprefix("0x")) and not re.fullmatch(
+            r"(?:\d{4}:){3}\d{4}", text[begin:end]
+        ):
             yield Find(begin, end, "mac", text[begin:end])
 
 
@@ -216,7 +319,11 @@ def hardware(text: str) -> Iterator[Find]:
 
 def _is_ipv4(ip: str, after: str | None, text: str, at: int) -> bool:
     parts = [int(part) for part in ip.split(".")]
-    if any(part > 255 for part in parts) or parts[0] in {0, 127, 255} or any(len(p) > 1 and p[0] == "0" for p in ip.split(".")):
+    if (
+        any(part > 255 for part in parts)
+        or parts[0] in {0, 127, 255}
+        or any(len(p) > 1 and p[0] == "0" for p in ip.split("."))
+    ):
         return False
     if after:
         return True
@@ -233,4 +340,8 @@ def _is_ipv6(text: str) -> bool:
     groups = [group for group in bare.split(":") if group]
     if address.is_loopback or address.is_unspecified or len(groups) < 2:
         return False
-    return len(groups) >= 4 or len(groups[0]) >= 3 or bare.lower().startswith(("fd", "fc", "fe", "2"))  and len(groups[0]) == 4
+    return (
+        len(groups) >= 4
+        or len(groups[0]) >= 3
+        or (bare.lower().startswith(("fd", "fc", "fe", "2")) and len(groups[0]) == 4)
+    )

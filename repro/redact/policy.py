@@ -33,6 +33,8 @@ def words_from(lines: Iterable[str], where: str) -> tuple[str, ...]:
         if not word or word.startswith("#"):
             continue
         if len(word) < SHORTEST_WORD:
-            raise SpecError(f"{where}:{number}: {word!r} is too short; give words of at least {SHORTEST_WORD} characters")
+            raise SpecError(
+                f"{where}:{number}: {word!r} is too short; give words of at least {SHORTEST_WORD} characters"
+            )
         words.append(word)
     return tuple(dict.fromkeys(words))

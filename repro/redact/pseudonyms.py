@@ -6,10 +6,12 @@ from collections import defaultdict
 import re2
 
 from repro.redact.finds import Category, Find
-from repro.redact.vocabulary import PSEUDONYM, WITHHELD
+from repro.redact.vocabulary import WITHHELD
 
 _STANDING = re2.compile(rb"(?:secret|word|prompt|email|uuid|serial|path|mac|ip|host|user)-\d+")
-_COMMON_LABELS = frozenset("www api app git mail smtp ftp ns1 ns2 dns proxy gateway registry docs static cdn login auth db vpn".split())
+_COMMON_LABELS = frozenset(
+    "www api app git mail smtp ftp ns1 ns2 dns proxy gateway registry docs static cdn login auth db vpn".split()
+)
 
 
 class Pseudonyms:

@@ -26,7 +26,7 @@ class Shown(NamedTuple):
     where: str
     before: str
     after: str
-    count: int
+    times: int
 
 
 class Redactor:
@@ -63,8 +63,8 @@ class Redactor:
         """What a log or another text holds that must not be shown."""
         data = _bytes(text)
         self._names.reserve(data)
-        for start, end, finds in self._lines(data):
-            self._take(finds, data[start:end].decode(*_CODEC))
+        for _, _, finds in self._lines(data):
+            self._take(finds)
         self._learned.add(where)
 
     def learn_document(self, document: Any, where: str) -> None:
@@ -93,7 +93,10 @@ class Redactor:
                 found = data.find(b"\n", start)
                 end, finds = found if found >= 0 else len(data), []
             line = data[start:end]
-            placed = [*finds, *_in_characters(line, [(a - start, b - start, c, v) for a, b, c, v in known.get(start, ())])]
+            placed = [
+                *finds,
+                *_in_characters(line, [(a - start, b - start, c, v) for a, b, c, v in known.get(start, ())]),
+            ]
             if placed or start in lines:
                 pieces += [data[at:start], self._replaced(line.decode(*_CODEC), placed, where).encode(*_CODEC)]
                 at = end
@@ -143,18 +146,18 @@ class Redactor:
 
     def _learn_string(self, text: str, finds: list[Find] | None, rules: bool) -> str:
         self._names.reserve(_bytes(text))
-        self._take([*(finds or ()), *(self._ruled(text) if rules else ())], text)
+        self._take([*(finds or ()), *(self._ruled(text) if rules else ())])
         return text
 
-    def _take(self, finds: list[Find], text: str = "") -> None:
+    def _take(self, finds: list[Find]) -> None:
         for find in merged(finds):
             self._names.learn(find.category, find.value)
         for find in finds:  # the parts of what was merged are looked for by themselves
             self._spread.learn(find)
 
     def _lines(self, data: bytes) -> Iterable[tuple[int, int, list[Find]]]:
-        """(start, end, finds) of the lines in which something is found."""
-        spans = defaultdict(list)
+        """(start, end, finds) of the lines in which something may be found."""
+        spans: dict[int, list[tuple[int, int, Category, str]]] = defaultdict(list)
         for span in blocks(data):
             start = data.rfind(b"\n", 0, span.start) + 1
             spans[start].append((span.start - start, span.end - start, "secret", span.value))
@@ -162,8 +165,7 @@ class Redactor:
             line = data[start:end]
             finds = list(self._remembered(line))
             finds.extend(_in_characters(line, spans.get(start, [])))
-            if finds:
-                yield start, end, finds
+            yield start, end, finds
 
     def _remembered(self, line: bytes) -> list[Find]:
         """What the rules find in a line; it is asked for twice, when learning and when replacing."""

@@ -22,6 +22,7 @@ _WORDY = frozenset(
     " float half double int long char byte string list dict tuple set get put post delete patch http https json yaml"
     " secret secrets password token key keys admin123 string value values bearer basic example sample demo change".split()
 )
+_LONGEST = 1 << 12
 _NAME_EDGE = re.compile(rb"[A-Za-z0-9_]")
 _HOST_EDGE = re.compile(rb"[A-Za-z0-9]")
 _RUN = re.compile(rb"[A-Za-z0-9+/=_-]")
@@ -47,7 +48,7 @@ class Spread:
     def learn(self, find: Find) -> None:
         """A find; it is forgotten at once if it is too common a word."""
         key = (find.category, find.value)
-        if key in self._seen:
+        if key in self._seen or len(find.value) > _LONGEST:
             return
         self._seen.add(key)
         if find.category in {"secret", "word", "prompt"}:
@@ -58,7 +59,7 @@ class Spread:
             self._learn_host(find)
         elif find.category == "user" and _is_distinctive_name(find.value):
             self._add_cases(find.value, find, _NAME_EDGE)
-        elif find.category == "path" and find.value.count("/") >= 2 and len(find.value) >= 6:
+        elif find.category == "path" and find.value.count("/") >= 2 and 6 <= len(find.value) <= 256:
             self._add(find.value, find, _NAME_EDGE)
 
     def finds(self, data: bytes) -> Iterator[tuple[int, int, Category, str]]:
@@ -74,12 +75,13 @@ class Spread:
             if known.edge is not None and _is_inside(data, start, end, known.edge):
                 continue
             if known.grows:
-                start, end = _run_around(data, start, end)
-            yield start, end, known.category, known.value
+                yield *_run_around(data, start, end), known.category, known.value
+            else:
+                yield start, end, known.category, known.value
 
     def _learn_secret(self, find: Find) -> None:
         value = find.value
-        if len(value) > 4096 or not _is_distinctive_secret(value, find.category):
+        if not _is_distinctive_secret(value, find.category):
             return
         edge = None if len(value) >= 8 and find.category == "secret" else _HOST_EDGE
         for form in _forms(value):
@@ -149,10 +151,17 @@ def _inner_base64(value: str) -> Iterator[str]:
 def _is_inside(data: bytes, start: int, end: int, edge: "re.Pattern[bytes]") -> bool:
     """True if the match is a part of a longer word."""
     before, after = data[start - 1 : start] if start else b"", data[end : end + 1]
-    if before and edge.match(before) and edge.match(data[start : start + 1]):
+    if (
+        before
+        and edge.match(before)
+        and edge.match(data[start : start + 1])
         # A letter that ends an escape is no part of the word: \nalice, %2Falice, \x1b[0malice.
-        if not re.search(rb"(?:\\[nrtbf]|%[0-9A-Fa-f]{2}|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\x1b\[[0-9;]*m)\Z", data[max(start - 12, 0) : start]):
-            return True
+        and not re.search(
+            rb"(?:\\[nrtbf]|%[0-9A-Fa-f]{2}|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\x1b\[[0-9;]*m)\Z",
+            data[max(start - 12, 0) : start],
+        )
+    ):
+        return True
     return bool(after and edge.match(after) and edge.match(data[end - 1 : end]))
 
 

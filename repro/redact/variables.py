@@ -26,13 +26,19 @@ _NAMES = frozenset(
 _NEVER = re.compile(
     r"(?i).*(?:host|addr|url|uri|user|email|mail|proxy|endpoint|server|domain|bucket|account|tenant|org|project|team|customer|license|licence|label)\w*"
 )
-_SAFE_ALTHOUGH = re.compile(r"(?:NCCL|GLOO|UCX|NVSHMEM|SGLANG|VLLM)_(?:\w*_)?(?:HOSTID|PROXY\w*|SOCKET\w*|IFNAME|OOB\w*|SERVER_\w*|DISABLE\w*)|GRAPHREPRO_LABEL|CUDA_\w*|TORCH_\w*|TRITON_\w*|NCCL_NVLS\w*")
+_SAFE_ALTHOUGH = re.compile(
+    r"(?:NCCL|GLOO|UCX|NVSHMEM|SGLANG|VLLM)_(?:\w*_)?(?:HOSTID|PROXY\w*|SOCKET\w*|IFNAME|OOB\w*|SERVER_\w*|DISABLE\w*)|GRAPHREPRO_LABEL|CUDA_\w*|TORCH_\w*|TRITON_\w*|NCCL_NVLS\w*"
+)
 _ASSIGNED = re.compile(
     r"(?m)^(?:[\s>+-]*(?:export|declare -x|set|setenv|ENV|env|Environment=)\s*[\"']?|\s*-\s+|\s*)(?P<name>[A-Z][A-Z0-9_]{2,80})(?P<sep>=|(?<=[A-Z0-9_])\s*:\s+(?=[^\s]))(?P<value>[^\n]*)$"
 )
-_ARGUMENT = re.compile(r"(?:(?<![\w-])(?:-e|--env|--setenv|-x|--export=ALL,|--set-env|--build-arg)[ =,\"']+\s*[\"']?|\bexport\s+|\bEnvironment=[\"']?)(?P<name>[A-Za-z_][A-Za-z0-9_]{2,80})=(?:\\*(?P<q>[\"'])(?P<quoted>.*?)(?P=q)|(?P<value>[^\s\"']+))")
+_ARGUMENT = re.compile(
+    r"(?:(?<![\w-])(?:-e|--env|--setenv|-x|--export=ALL,|--set-env|--build-arg)[ =,\"']+\s*[\"']?|\bexport\s+|\bEnvironment=[\"']?)(?P<name>[A-Za-z_][A-Za-z0-9_]{2,80})=(?:\\*(?P<q>[\"'])(?P<quoted>.*?)(?P=q)|(?P<value>[^\s\"']+))"
+)
 _PLACEHOLDER = re.compile(r"[\"']?<[A-Za-z_ -]{1,60}(?:>|$)")
-_MAPPING = re.compile(r"environ\(\{|os\.environ|[\"']?(?:env(?:ironment)?|Env|env_vars|environ)[\"']?\s*[:=]\s*[\[{]|runtime_env")
+_MAPPING = re.compile(
+    r"environ\(\{|os\.environ|[\"']?(?:env(?:ironment)?|Env|env_vars|environ)[\"']?\s*[:=]\s*[\[{]|runtime_env"
+)
 _ENTRY = re.compile(r"\\*[\"'](?P<name>[A-Z][A-Z0-9_]{2,80})(?:\\*[\"']\s*:\s*\\*[\"']|=)(?P<value>[^\"'\\]*)")
 
 
@@ -61,7 +67,13 @@ def variables(text: str) -> Iterator[Find]:
 
 
 def withheld(name: str, value: str, at: int) -> Iterator[Find]:
-    if not value.strip() or says_nothing(value) or _PLACEHOLDER.match(value) or is_harmless(name) or value.strip("\"' ") in {"0", "1", WITHHELD}:
+    if (
+        not value.strip()
+        or says_nothing(value)
+        or _PLACEHOLDER.match(value)
+        or is_harmless(name)
+        or value.strip("\"' ") in {"0", "1", WITHHELD}
+    ):
         return
     kind = key_class(name)
     bare = value.strip().strip("\"'")

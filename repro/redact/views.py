@@ -74,7 +74,7 @@ def _once(view: View) -> View | None:
 
 def _meaning(escape: str) -> str:
     first, second = escape[0], escape[1:2]
-    if first == "%" or first == "=":
+    if first in {"%", "="}:
         return _character(escape[1:], 16)
     if first == "&":
         return unescape(escape)

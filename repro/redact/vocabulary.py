@@ -2,7 +2,9 @@
 
 import re
 
-PSEUDONYM = re.compile(r"(?<![A-Za-z0-9-])(?:secret|word|prompt|email|uuid|serial|path|mac|ip|host|user)-\d{1,9}(?![A-Za-z0-9-])")
+PSEUDONYM = re.compile(
+    r"(?<![A-Za-z0-9-])(?:secret|word|prompt|email|uuid|serial|path|mac|ip|host|user)-\d{1,9}(?![A-Za-z0-9-])"
+)
 WITHHELD = "withheld"
 """What stands for the value of a variable that is not on the list of harmless ones."""
 
