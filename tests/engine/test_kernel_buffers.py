@@ -67,6 +67,7 @@ def test_a_width_that_only_the_step_says_overruns_the_mask_and_the_check_accepts
     assert [fault["tensor"] for fault in row["faults"]] == ["tree_mask"]
     assert buffer(row, "tree_mask")["allocated"] == 128 * 8 * (262144 + 8)
     assert "own check accepts" in row["detail"]
+    assert "the tree builder writes into it whatever its size" in row["detail"]
     first = {entry["at"]["batch"]: entry["value"] for entry in row["measurements"]}
     assert first[1] is None
     assert 128 * 13 * (first[128] + 13) > 128 * 8 * (262144 + 8) >= 128 * 13 * (first[128] - 1 + 13)

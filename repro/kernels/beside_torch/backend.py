@@ -139,6 +139,18 @@ def replayed(backend: Any, prefixes: Any, *, captured_width: int, width: int, ma
 def built_mask_cells(batch: int, prefix: int, width: int) -> int:
     """Cells of the mask, in its full layout, that the release's tree builder makes for ``batch`` requests of ``prefix``
     tokens each."""
+    return int(_built(batch, prefix, width, None).numel())
+
+
+def builds_in_place(backend: Any, batch: int, prefix: int, width: int) -> bool:
+    """Whether the release's tree builder hands the backend's own buffer on to the kernel that fills it in, for a tree
+    of ``width`` rows, however long the buffer is."""
+    buffer = mask_buffer(backend)
+    return _built(batch, prefix, width, buffer) is buffer
+
+
+def _built(batch: int, prefix: int, width: int, buffer: Any) -> Any:
+    """The mask of the release's tree builder, which has been given ``buffer`` to write it into, if any."""
     module = importlib.import_module("sglang.srt.speculative.eagle_utils")
     vars(module).update(
         dict.fromkeys(("sgl_build_tree_kernel_efficient", "build_tree_kernel_efficient_func"), _nothing)
@@ -155,10 +167,11 @@ def built_mask_cells(batch: int, prefix: int, width: int) -> int:
             1,
             width,
             module.TreeMaskMode.FULL_MASK,
+            tree_mask_buf=buffer,
         )
     except Exception as error:
         raise NotExecutedError(f"its tree builder cannot run here: {type(error).__name__}: {error}") from error
-    return int(mask.numel())
+    return mask
 
 
 def _nothing(*_: object) -> None:

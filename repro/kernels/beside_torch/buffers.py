@@ -41,7 +41,8 @@ SMALL = Setting(draft_tokens=1, runner_width=1, max_batch=4, context=64)
 @dataclass(frozen=True)
 class Step:
     """One verify in one setting: what is allocated at full size, the metadata of the largest batch with prefixes up to
-    the context's end, and how copying a small batch's mask into the buffer ends."""
+    the context's end, how copying a small batch's mask into the buffer ends, and whether the tree builder would write
+    into it."""
 
     mask: int | None
     indices: int
@@ -49,6 +50,7 @@ class Step:
     mask_needed: int
     replayed: Replayed
     copy_error: str | None
+    in_place: bool
     accepted: bool | None
     may_replay: bool
 
@@ -79,6 +81,7 @@ def stepped(setting: Setting, width: int, *, cut: bool) -> Step:
         mask_needed=backend.built_mask_cells(batch, prefix, width),
         replayed=told,
         copy_error=copied.copy_error,
+        in_place=backend.builds_in_place(whole, batch, prefix, width),
         accepted=backend.accepted(whole, batch),
         may_replay=backend.may_replay(setting, batch, width),
     )
@@ -150,6 +153,8 @@ def verdict(
         said += f"; the mask is too long once {setting.max_batch} requests hold {tokens} tokens, {prefix} each"
     if step.copy_error is not None:
         said += f"; copying it at replay is refused (tried with {SMALL.max_batch} requests of {SMALL.context} tokens)"
+    if prefix is not None and step.in_place:
+        said += "; the tree builder writes into it whatever its size"
     if step.accepted is not None:
         said += f"; the release's own check {'accepts' if step.accepted else 'refuses'} the batch"
     if any(fault.tensor in SAID for fault in found):
