@@ -26,12 +26,14 @@ def compared(step: inputs.Step, output: Tensor, right: tolerance.Expected, tile:
         measurement("rows_checked", float(defined.sum()), "rows"),
     ]
     if undefined.any():
-        empty = output[undefined]
-        numbers.append(measurement("rows_without_keys", float(undefined.sum()), "rows"))
-        numbers.append(measurement("rows_without_keys_nan", float(empty.isnan().flatten(1).any(1).sum()), "rows"))
+        count, nan = int(undefined.sum()), int(output[undefined].isnan().flatten(1).any(1).sum())
+        numbers.append(measurement("rows_without_keys", float(count), "rows"))
+        numbers.append(measurement("rows_without_keys_nan", float(nan), "rows"))
     if not outside.any():
         worst = float(excess.max())
         said = f"{int(defined.sum())} rows within the bound; the largest error is {worst:.2f} of it"
+        if undefined.any():
+            said += f"; of {count} rows with nothing to look at {nan} are NaN"
         return Row(state="pass", detail=said, cell={"tile": tile}, measurements=numbers)
     faults = _faults(step, error, right.bound, unwritten, outside)
     detail = "; ".join(fault.detail for fault in faults)
