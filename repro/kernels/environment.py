@@ -29,7 +29,7 @@ def program(python: Path, *, scratch: Path, sglang: Path | None, environment: Ma
     """How programs are started: one thread each, since processes share the cores, and nothing of ours on their path."""
     kept = {name: value for name, value in environment.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
-    request = {
+    request: dict[str, str | list[str] | None] = {
         "scratch": str(scratch.absolute()),
         "sglang": None if sglang is None else str(sglang.absolute()),
         "paths": [],
