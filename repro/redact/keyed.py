@@ -38,6 +38,9 @@ _COMMANDS = re.compile(
     r"|huggingface-cli\s+login\b.{0,40}?--token\s+|wandb\s+login\s+(?:--\S+\s+)*|ngc\s+config\s+set\s+.{0,20}|net\s+use\s+.{0,60}?\s/user:\S+\s+)"
     r"[\"']?(?P<value>[^\s\"'|]{3,})"
 )
+_BRACKETED = re.compile(
+    r"(?i)\b(?:password|passwd|passphrase|secret|token|api[ _-]?key)\s*[(\[]\s*[\"']?(?P<value>[^\s\"'()\[\]=]{6,200})[\"']?\s*[)\]]"
+)
 _NETRC = re.compile(r"\b(?:login|account)\s+(?P<login>\S+)|\bpassword\s+(?P<value>\S+)")
 _PAIR_OF = re.compile(
     r"(?i)\b(?:auth|basic_auth|httpbasicauth|credentials?|login|http_auth|userpwd)\s*[=:(]+\s*[(\[]?\s*b?[\"'](?P<name>[^\"']{1,80})[\"']\s*,\s*b?[\"'](?P<value>[^\"']{1,200})[\"']"
@@ -70,6 +73,9 @@ def keyed(text: str) -> Iterator[Find]:
         for group in ("name", "value"):
             if not says_nothing(found[group]):
                 yield Find(found.start(group), found.end(group), "secret", found[group])
+    for found in _BRACKETED.finditer(text):
+        if guarded(found["value"]) and not says_nothing(found["value"]):
+            yield Find(found.start("value"), found.end("value"), "secret", found["value"])
     yield from _netrc(text)
     yield from _spoken(text)
 
