@@ -10,15 +10,13 @@ from repro.model.kernels import KernelCheck
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arm:
-    """``module`` and ``function`` make its plan. ``says`` is one line for a person. ``needs_gpu``: where there is none
-    it is not run, which is an error only if the arm was asked for by name. ``surveys``: it compares many releases, so
-    that a case that fails is a finding about one of them and not a failure of the run."""
+    """``module`` and ``function`` make its plan. ``says`` is one line for a person. ``surveys``: it compares many
+    releases, so that a case that fails is a finding about one of them and not a failure of the run."""
 
     check: KernelCheck
     module: str
     function: str
     says: str
-    needs_gpu: bool
     surveys: bool
 
     def plan(self, selection: Selection) -> tuple[Case, ...]:
@@ -33,7 +31,6 @@ _ARMS = (
         module="repro.kernels.interpreted",
         function="reference",
         says="the kernel in Triton's interpreter against float64",
-        needs_gpu=False,
         surveys=False,
     ),
     Arm(
@@ -41,7 +38,6 @@ _ARMS = (
         module="repro.kernels.interpreted",
         function="memory",
         says="every address it touches there, on tensors between guard pages",
-        needs_gpu=False,
         surveys=False,
     ),
     Arm(
@@ -49,7 +45,6 @@ _ARMS = (
         module="repro.kernels.compile",
         function="plan",
         says="the code that its own launch would run on each architecture",
-        needs_gpu=False,
         surveys=False,
     ),
     Arm(
@@ -57,7 +52,6 @@ _ARMS = (
         module="repro.kernels.buffers",
         function="plan",
         says="what each release allocates for graphs, and what a tree's verify needs",
-        needs_gpu=False,
         surveys=True,
     ),
 )
