@@ -66,7 +66,7 @@ def interpreted_table(rows: Iterable[KernelResult]) -> Table:
     return Table(
         title="interpreted against float64: the worst of all budgets",
         columns=columns,
-        rows=tuple((*key, str(len(group)), *_worst(group)) for key, group in groups.items()),
+        rows=tuple((*key, str(len(group)), *_worst(group)) for key, group in sorted(groups.items())),
     )
 
 
