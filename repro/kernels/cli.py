@@ -23,6 +23,8 @@ from repro.kernels.summary import exit_status
 from repro.kernels.table import details, summary
 from repro.model.kernels import KernelCheck, KernelRun
 
+_SURVEYS = frozenset(arm.check for arm in ARMS.values() if arm.surveys)
+
 EVERY_S = 10.0
 """How often progress is told where it cannot overwrite itself."""
 
@@ -78,7 +80,7 @@ def command(options: argparse.Namespace) -> int:
             progress.arms(),
             progress.all_rows(),
             asked_by_name={ARMS[name].check for name in options.arm or ()},
-            surveys={arm.check for arm in ARMS.values() if arm.surveys},
+            surveys=_SURVEYS,
         )
 
 
@@ -178,7 +180,7 @@ def _report(options: argparse.Namespace, record: Record, progress: Progress) -> 
         print(codec.dumps(codec.read(record.path / RUN, KernelRun)).rstrip("\n"))
         return
     rows = progress.all_rows()
-    print("\n\n".join(part for part in (details(rows), summary(progress.arms(), rows)) if part))
+    print("\n\n".join(part for part in (details(rows), summary(progress.arms(), rows, _SURVEYS)) if part))
     print(f"\nresults: {record.path}/rows.jsonl\nnext: `nox -s report` puts them beside the cells of a server")
 
 

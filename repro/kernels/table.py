@@ -1,7 +1,7 @@
 """What a person reads at the end: how the arms stand, what failed, and what a pass is worth."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 
 from tabulate import tabulate
 
@@ -17,20 +17,31 @@ WORTH: dict[EvidenceClass, str] = {
 SHOWN = 10
 
 
-def summary(arms: Sequence[KernelArm], rows: Sequence[KernelResult]) -> str:
-    """The table of the arms, what their evidence says, and the first cases that did not pass."""
+def summary(arms: Sequence[KernelArm], rows: Sequence[KernelResult], surveys: Collection[str] = ()) -> str:
+    """The table of the arms, what their evidence says, and the first rows that did not pass: of ``surveys``, whose
+    failures are findings that a table holds, only how many."""
     lines = [tabulate([_line(arm, rows) for arm in arms], headers=_HEADERS, disable_numparse=True)]
     lines += [f"{arm.check}: {arm.state}: {arm.reason}" for arm in arms if arm.reason]
     classes = dict.fromkeys(row.evidence_class for row in rows)
-    lines += ["", *(f"{name}: says {WORTH[name]}" for name in classes)]
-    refused = {row.reason: row for row in rows if row.state == "not_applicable"}
-    lines += [f"{row.check}: not applicable: {row.detail}" for row in refused.values()]
-    bad = [row for row in rows if row.state in ("fail", "inconclusive")]
+    lines += ["", *(f"{name}: says {WORTH[name]}" for name in classes), *_refused(rows)]
+    found = Counter(row.check for row in rows if row.check in surveys and row.state == "fail" and not row.planted)
+    lines += [f"{check}: {count} findings about releases, in the table above" for check, count in found.items()]
+    bad = [row for row in rows if row.state in ("fail", "inconclusive") and (row.planted or row.check not in found)]
     if bad:
         lines += ["", *map(_told, bad[:SHOWN])]
     if len(bad) > SHOWN:
         lines.append(f"… and {len(bad) - SHOWN} more in rows.jsonl")
     return "\n".join(lines)
+
+
+def _refused(rows: Iterable[KernelResult]) -> Iterable[str]:
+    """One line for each reason why rows were not applicable, with how many."""
+    groups: dict[tuple[str, str | None], list[KernelResult]] = defaultdict(list)
+    for row in rows:
+        if row.state == "not_applicable":
+            groups[row.check, row.reason].append(row)
+    for (check, _), group in groups.items():
+        yield f"{check}: {len(group)} not applicable, such as {group[0].cell.id}: {group[0].detail}"
 
 
 def details(rows: Sequence[KernelResult]) -> str:
@@ -80,7 +91,7 @@ def _worst(group: Sequence[KernelResult]) -> tuple[str, ...]:
     return f"{error:.1e}", f"{bound:.3f}", f"{causal:.0f} times the bound", f"{bits:.1%}"
 
 
-_HEADERS = ("arm", "state", "cases", "pass", "fail", "undecided", "planted caught", "seconds")
+_HEADERS = ("arm", "state", "cases", "rows that pass", "fail", "undecided", "planted caught", "seconds")
 
 
 def _line(arm: KernelArm, rows: Iterable[KernelResult]) -> tuple[str, ...]:

@@ -98,7 +98,9 @@ def judged(make_case: Callable[..., Case], subject: KernelSubject) -> Callable[.
         ]
         arm = arm_of(rows, cases, why_not=why_not)
         assert (arm.reason is None) == (arm.state == "complete")
-        assert arm.state in summary((arm,), rows)
+        told = summary((arm,), rows, [arm.check] if surveys else [])
+        assert arm.state in told
+        assert ("findings about releases" in told) == (surveys and "fail" in states[1:])
         named_arms = [arm.check] if named else []
         found = [arm.check] if surveys else []
         return arm.state, exit_status((arm,), rows, asked_by_name=named_arms, surveys=found)
