@@ -152,10 +152,14 @@ def _moment(log: Path, offset_bytes: int, begun: float | None, wall_s: float) ->
 
 
 def _texts(log: Path, begin_bytes: int, end_bytes: int) -> list[str]:
+    """The lines, or parts of them, between two places of the log; none where it cannot be read there."""
     begin_bytes = max(0, begin_bytes)
-    with log.open("rb") as file:
-        file.seek(begin_bytes)
-        return file.read(max(0, end_bytes - begin_bytes)).decode("utf-8", "replace").splitlines()
+    try:
+        with log.open("rb") as file:
+            file.seek(begin_bytes)
+            return file.read(max(0, end_bytes - begin_bytes)).decode("utf-8", "replace").splitlines()
+    except (OSError, OverflowError):  # no right to read it, or a place that no file has
+        return []
 
 
 def _size(path: Path) -> int | None:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from report.charts import series
 from report.charts.concurrency import standing
 from report.charts.ink import ink
-from report.charts.picture import Canvas, listed, picture
+from report.charts.picture import Canvas, drawable, listed, picture
 from report.load import LoadedRun
 from report.numbers import cell_numbers
 from report.words import figure
@@ -80,6 +80,7 @@ def _stated(run: LoadedRun, baselines: Mapping[str, Baseline], comparisons: Sequ
 
 def acceptance(found: Sequence[Point], key: str) -> Markup:
     """The picture; nothing for fewer than two budgets of ours."""
+    found = [point for point in found if drawable(point.high if point.high is not None else point.value)]
     if len({point.budget for point in found if not point.stated}) < 2:
         return Markup("")
     names = list(dict.fromkeys(point.series for point in found))[: series.MOST]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from report.charts import series
-from report.charts.picture import Canvas, listed, picture
+from report.charts.picture import Canvas, drawable, listed, picture
 from report.load import LoadedRun
 from report.numbers import cell_numbers
 from report.words import figure, spoken
@@ -74,6 +74,7 @@ def standing(baseline: str, comparisons: Sequence[Comparison]) -> str:
 
 def throughput(found: Sequence[Rate], key: str) -> Markup:
     """The picture; nothing for fewer than two concurrencies."""
+    found = [rate for rate in found if drawable(rate.high if rate.high is not None else rate.value)]
     names = _drawn(found)
     drawn = [[rate for rate in found if rate.name == name] for name in names]
     steps = sorted({rate.concurrency for rates in drawn for rate in rates})

@@ -2,7 +2,7 @@
 its GPUs drew and held, on one axis of time."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import nan
 from statistics import fmean
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from report.charts.ink import ink
-from report.charts.picture import CHARACTER_PX, Canvas, listed, picture, shortened
+from report.charts.picture import CHARACTER_PX, Canvas, drawable, listed, picture, shortened
 from report.crashes import Crash, CrashLine
 from report.words import figure, spoken
 from repro.model import PhaseTiming, PowerSample, Result
@@ -35,6 +35,11 @@ class _Panel:
     colour: str
     read: Callable[[PowerSample], float | None]
 
+    def value(self, sample: PowerSample) -> float | None:
+        """What is drawn of a sample."""
+        found = self.read(sample)
+        return found if drawable(found) else None
+
 
 _PANELS = (
     _Panel(name="GPU power", unit="W", colour="c1", read=lambda sample: sample.power_w),
@@ -46,8 +51,11 @@ def time_line(result: Result, crash: Crash | None, key: str) -> Markup:
     """The phases of ``result`` over the seconds of its launch, with what its evidence adds; nothing without a crash."""
     if crash is None:
         return Markup("")
-    panels = [panel for panel in _PANELS if any(panel.read(sample) is not None for sample in crash.samples)]
     total = max(result.wall_s, *(phase.ended_s or phase.begun_s for phase in result.phases), 0.1)
+    if not drawable(total):
+        return Markup("")
+    crash = replace(crash, samples=tuple(sample for sample in crash.samples if sample.at_s <= total))
+    panels = [panel for panel in _PANELS if any(panel.value(sample) is not None for sample in crash.samples)]
     drawn_px = _ROW * len(result.phases) + (_GAP + _PANEL) * len(panels)
     return picture(
         _WIDTH,
@@ -93,7 +101,7 @@ def _told_line(line: CrashLine) -> str:
 def _told_samples(crash: Crash, panels: Sequence[_Panel]) -> list[str]:
     told = []
     for panel in panels:
-        values = [value for sample in crash.samples if (value := panel.read(sample)) is not None]
+        values = [value for sample in crash.samples if (value := panel.value(sample)) is not None]
         told.append(f"{panel.name} {figure(round(min(values), 1))} to {figure(round(max(values), 1))} {panel.unit}")
     return told
 
@@ -152,7 +160,7 @@ def _phase(sheet: "Axes", phase: PhaseTiming, y: float, *, scale: float, wall_s:
 
 def _panel(sheet: "Axes", axes: "Axes", panel: _Panel, samples: Sequence[PowerSample], top: float) -> None:
     """Over all GPUs: the mean as a line, and from the lowest to the highest as a band."""
-    at, low, mean, high = _binned(samples, panel.read)
+    at, low, mean, high = _binned(samples, panel.value)
     gpus = len({sample.gpu for sample in samples})
     if gpus > 1:
         axes.fill_between(at, low, high, color=ink(panel.colour), alpha=0.3, linewidth=0)

@@ -26,6 +26,7 @@ CHARACTER_PX = 6.6
 """Width that a character of that size needs at most, as a rule: the page's font is not known here."""
 
 _MOST_TOLD = 40
+_LARGEST = 1e12
 
 _SETTINGS = {
     "svg.fonttype": "none",  # texts stay texts
@@ -108,6 +109,11 @@ class Canvas:
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         FigureCanvasSVG(self.figure).print_svg(file, metadata=nothing)  # type: ignore[no-untyped-call]
         return file.getvalue()
+
+
+def drawable(value: float | None) -> bool:
+    """Whether a number has a place on an axis: there is one, and scales can be computed for it."""
+    return value is not None and abs(value) < _LARGEST
 
 
 def shortened(text: str, width: float, size: float = FONT_PX) -> str:

@@ -69,6 +69,24 @@ def test_a_time_outside_of_the_launch_is_none_of_its(crashed: Made, evidence: Si
     assert [line.at_s for line in crash_of(crashed(log=late, offset_bytes=offset_bytes)).lines] == [None, None]
 
 
+@pytest.mark.parametrize("offset_bytes", [0, 10**6, 2**63 - 1])
+def test_a_place_that_the_log_does_not_have_has_no_moment(
+    crashed: Made, evidence: SimpleNamespace, offset_bytes: int
+) -> None:
+    log, _ = evidence.log_of()
+    first = crash_of(crashed(log=log, offset_bytes=offset_bytes)).lines[0]
+    assert first.at_s == (1.0 if offset_bytes == 0 else None)
+
+
+def test_samples_after_the_end_are_not_drawn(crashed: Made, evidence: SimpleNamespace) -> None:
+    root = crashed(samples=[*evidence.samples_of(gpus=1), replace(evidence.samples_of()[0], at_s=1e6)])
+    svg = time_line(result_of(root), crash_of(root), "k")
+    numbers = [
+        float(x) for path in ET.fromstring(svg).iter("path") for x in re.findall(r"[ML]([\d.]+) ", path.get("d", ""))
+    ]
+    assert max(numbers) <= 640
+
+
 def test_phases_lines_power_and_memory_share_an_axis(crashed: Made, evidence: SimpleNamespace) -> None:
     log, offset_bytes = evidence.log_of()
     root = crashed(log=log, offset_bytes=offset_bytes, samples=evidence.samples_of())

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree as ET
@@ -21,7 +22,9 @@ from report.charts.picture import shortened
 from report.charts.steps import step_counts, step_histogram
 from report.document import Document, assemble
 from report.load import load
-from repro import baselines
+from repro import baselines, codec
+from repro.model import Result
+from repro.store import write_record
 
 LARGEST_BYTES = 25_000
 SVG = {"svg", "title", "desc", "path", "text", "g", "defs", "use"}
@@ -36,7 +39,8 @@ def drawn(told: Document) -> Mapping[str, str]:
     """Each kind of picture of the first target that is told."""
     run = told.shown[0]
     compared = told.comparisons(run.run.target)
-    attempt = next(a for cell in run.cells for a in cell.attempts if told.crashes.get(a.anchor, None))
+    crashed = [a for cell in run.cells for a in cell.attempts if a.anchor in told.crashes]
+    attempt = max(crashed, key=lambda a: len(told.crashes[a.anchor].samples))
     return {
         "heat": heat_map(run, "k-heat"),
         "acceptance": acceptance(points(run, told.baselines, compared), "k-acceptance"),
@@ -169,3 +173,24 @@ def test_no_formula_and_no_markup_of_a_record_acts(
 def test_a_long_text_is_cut_to_its_place() -> None:
     assert shortened("x" * 500, 100) == "x" * 14 + "…"
     assert shortened("a\nb", 100) == "a b"
+
+
+def test_numbers_beyond_any_axis_are_in_the_table_only(
+    all_states: Path, evidence: SimpleNamespace, make: SimpleNamespace
+) -> None:
+    huge = 1.7e308
+    root = evidence.with_crash(all_states, [replace(s, power_w=huge) for s in evidence.samples_of(gpus=1)])
+    path = root / "b300/20261130-b300/cells/sm_103-b16t8-eager-nvls/1/result.json"
+    result = codec.read(path, Result)
+    checks = [
+        replace(c, measurements=tuple(replace(m, value=huge if m.value else None) for m in c.measurements))
+        for c in result.checks
+    ]
+    write_record(path, replace(result, checks=tuple(checks)))
+    told = document(root)
+    pictures = drawn(told)
+    assert "sm_103-b16t8-eager-nvls" not in pictures["rates"]
+    assert "sm_103-b16t8-eager-nvls" not in pictures["acceptance"]
+    assert "GPU power" not in pictures["time"]
+    assert "GPU memory" in pictures["time"]
+    assert "1.7e+308" in html.render(told)
