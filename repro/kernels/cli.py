@@ -167,9 +167,10 @@ def _greet(record: Record, cases: Mapping[KernelCheck, tuple[Case, ...]], job: J
     tested = job.subject
     total = sum(map(len, cases.values()))
     goes_on = f"goes on behind {len(record.rows)} results in" if record.rows else "into"
+    why = f" ({record.why_new})" if record.why_new else ""
     print(
         f"kernels: {total} cases on SGLang {tested.sglang}, Triton {tested.triton}, torch {tested.torch}; {goes_on} "
-        f"{record.path}",
+        f"{record.path}{why}",
         file=sys.stderr,
         flush=True,
     )

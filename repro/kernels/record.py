@@ -21,11 +21,13 @@ ROWS, RUN = "rows.jsonl", "kernels.json"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One run's folder. ``rows`` are those that were there when it was opened."""
+    """One run's folder. ``rows`` are those that were there when it was opened; ``why_new`` says why it does not go on
+    with an earlier run of the same command, None if there is none or it does."""
 
     path: Path
     run: KernelRun
     rows: tuple[KernelResult, ...]
+    why_new: str | None
 
     def append(self, results: Sequence[KernelResult]) -> None:
         """The results of one case, down to the disk. Raises `UnavailableError` if they cannot be written."""
@@ -68,10 +70,11 @@ def opened(
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(root, error) from None
-    path = _resumable(root, argv, subject) or _new(root, now)
+    earlier, why_new = _resumable(root, argv, subject)
+    path = earlier or _new(root, now)
     with store.lock(path):
-        if (path / RUN).exists():
-            yield Record(path, codec.read(path / RUN, KernelRun), read_rows(path, cut=True))
+        if earlier is not None:
+            yield Record(path, codec.read(path / RUN, KernelRun), read_rows(path, cut=True), None)
             return
         run = KernelRun(
             run_id=path.name,
@@ -80,7 +83,7 @@ def opened(
             arms=(),
             argv=argv,
         )
-        yield Record(path, run, ())
+        yield Record(path, run, (), why_new)
 
 
 def read_rows(path: Path, *, cut: bool = False) -> tuple[KernelResult, ...]:
@@ -118,14 +121,18 @@ def _versions(rows: Iterable[KernelResult]) -> set[tuple[str, str | None]]:
     return {(row.subject.sglang, row.subject.triton) for row in rows}
 
 
-def _resumable(root: Path, argv: tuple[str, ...], subject: KernelSubject) -> Path | None:
+def _resumable(root: Path, argv: tuple[str, ...], subject: KernelSubject) -> tuple[Path | None, str | None]:
+    """The run to go on with; or, if the newest one of this command is none, why."""
     for path in sorted((entry.parent for entry in root.glob(f"*/{RUN}")), reverse=True):
         run = codec.read(path / RUN, KernelRun, where=f"{path.name}/{RUN}")
         if run.argv != argv:
             continue
-        unfinished = any(arm.state == "unfinished" for arm in run.arms)
-        return path if unfinished and same_code(read_rows(path), subject) else None
-    return None
+        if all(arm.state != "unfinished" for arm in run.arms):
+            return None, f"{path.name} is finished"
+        if not same_code(read_rows(path), subject):
+            return None, f"{path.name} asked other code"
+        return path, None
+    return None, None
 
 
 def _new(root: Path, now: datetime) -> Path:

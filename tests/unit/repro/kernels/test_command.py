@@ -177,8 +177,9 @@ def test_same_command_goes_on_where_it_was_ended(
 
 def test_finished_run_is_not_gone_on_with(kernels: Command) -> None:
     kernels.run("--arm", "memory", *ONE)
-    kernels.run("--arm", "memory", *ONE)
+    _, _, err = kernels.run("--arm", "memory", *ONE)
     assert len(kernels.runs()) == 2
+    assert f"({kernels.runs()[0].name} is finished)" in err
 
 
 def test_other_code_is_another_run(kernels: Command) -> None:
@@ -187,10 +188,9 @@ def test_other_code_is_another_run(kernels: Command) -> None:
     document = json.loads((run / "kernels.json").read_text())
     document["arms"][0] |= {"state": "unfinished", "reason": "cases are left"}
     (run / "kernels.json").write_text(json.dumps(document))
-    kernels.run("--arm", "memory", *ONE, digest="cd" * 32)
+    _, _, err = kernels.run("--arm", "memory", *ONE, digest="cd" * 32)
     assert len(kernels.runs()) == 2
-    _, _, err = kernels.run("--arm", "memory", *ONE)
-    assert "into" in err
+    assert f"({run.name} asked other code)" in err
 
 
 def test_last_row_that_a_kill_cut_is_asked_again(kernels: Command) -> None:
