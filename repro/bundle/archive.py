@@ -143,8 +143,8 @@ def archive(files: Sequence[Packed], facts: Facts) -> tuple[bytes, Manifest]:
     body, directory = bytearray(), bytearray()
     for file in ordered:
         _append(file, body, directory)
-    hashes = {"digest": digest(ordered, facts), "archive_sha256": hashlib.sha256(body).hexdigest()}
-    manifest = replace(_manifest(ordered, facts), **hashes)
+    plain = _manifest(ordered, facts)
+    manifest = replace(plain, digest=digest(ordered, facts), archive_sha256=hashlib.sha256(body).hexdigest())
     raw = pretty_bytes(encode(manifest))
     last = replace(packed(form.MANIFEST, b""), data=raw, crc=zlib.crc32(raw), size_bytes=len(raw))
     _append(last, body, directory)

@@ -8,6 +8,7 @@ from repro.canonical import canonical_bytes, pretty_bytes
 from repro.errors import BundleError, RecordError
 from repro.jsontext import parse
 from repro.redact import Redactor, survivors
+from repro.redact.documents import without_versions
 
 
 def learn(source: Source, redactor: Redactor) -> None:
@@ -21,9 +22,17 @@ def learn(source: Source, redactor: Redactor) -> None:
 
 
 def cleaned(source: Source, redactor: Redactor) -> Packed:
-    """The source without what must not be shown, compressed. Raises `BundleError` if a secret survives."""
-    raw = _clean(source, redactor)
-    refuse_secrets(source.path, raw, redactor)
+    """The source without what must not be shown, compressed; byte for byte as it was where nothing had to be replaced.
+    Raises `BundleError` if a secret survives."""
+    raw = source.read()
+    documents = _documents(raw, source)
+    if documents:
+        safe = [redactor.document(document, source.path) for document in documents]
+        refuse_secrets(source.path, _written(without_versions(safe), source), redactor)
+        raw = raw if safe == documents else _written(safe, source)
+    else:
+        raw = redactor.data(raw, source.path)
+        refuse_secrets(source.path, raw, redactor)
     return packed(source.path, raw, cut=source.cut, rank=source.rank, turn=source.turn, where=source.where)
 
 
@@ -35,18 +44,10 @@ def refuse_secrets(path: str, raw: bytes, redactor: Redactor) -> None:
         raise BundleError(f"nothing was written: {problems[0]}{more}")
 
 
-def _clean(source: Source, redactor: Redactor) -> bytes:
-    """The file as it may be seen; byte for byte as it was where nothing had to be replaced."""
-    raw = source.read()
-    documents = _documents(raw, source)
-    if not documents:
-        return redactor.data(raw, source.path)
-    safe = [redactor.document(document, source.path) for document in documents]
-    if safe == documents:
-        return raw
+def _written(documents: list[object], source: Source) -> bytes:
     if source.form == "document":
-        return pretty_bytes(safe[0])
-    return b"".join(canonical_bytes(document) + b"\n" for document in safe)
+        return pretty_bytes(documents[0])
+    return b"".join(canonical_bytes(document) + b"\n" for document in documents)
 
 
 def _documents(raw: bytes, source: Source) -> list[object]:

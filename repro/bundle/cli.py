@@ -140,7 +140,7 @@ def _show_packed(out: Path, contents: "Contents", made: "Bundle", *, shown: bool
     if shown:
         _print("replaced (for your eyes only; none of this is in the bundle):")
         for item in made.shown:
-            times = f" ({item.count} times)" if item.count > 1 else ""
+            times = f" ({item.times} times)" if item.times > 1 else ""
             _print(f"  {item.where}: {_on_one_line(item.before)} -> {_on_one_line(item.after)}{times}")
     for note in made.notes:
         _tell(_on_one_line(note))

@@ -24,6 +24,20 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]+")
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)", re.DOTALL)
 
 
+def without_versions(value: Any, key: str = "") -> Any:
+    """The document for the second net: versions of packages, some of which look like addresses (`1.17.1.5`), are
+    known to be none by the key of the mapping that they stand in."""
+    if isinstance(value, Mapping):
+        named = key in _VERSIONS
+        return {
+            name: "0"
+            if named and isinstance(item, str) and _VERSION.fullmatch(item)
+            else without_versions(item, str(name))
+            for name, item in value.items()
+        }
+    return [without_versions(item, key) for item in value] if isinstance(value, list) else value
+
+
 class Walk:
     """One pass over a document. ``replace`` sees every string once, in order."""
 
