@@ -41,6 +41,13 @@ _ARMS = (
         surveys=False,
     ),
     Arm(
+        check="kernel-emulated",
+        module="repro.kernels.emulated",
+        function="plan",
+        says="the kernel captured once and replayed on refreshed static buffers, without a CUDA graph",
+        surveys=False,
+    ),
+    Arm(
         check="kernel-compile",
         module="repro.kernels.compile",
         function="plan",

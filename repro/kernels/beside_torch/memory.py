@@ -21,7 +21,7 @@ import torch
 
 from . import inputs, loading
 from .guarded import Guarded
-from .pointers import Checked, OutOfBoundsError
+from .pointers import Checked, stray
 from .protocol import Channel, Fault, Row, measurement
 
 Tensor: TypeAlias = Any
@@ -61,7 +61,7 @@ def _checked(module: Any, kernel: str, step: inputs.Step, guarded: Guarded) -> R
         with Checked(guarded, kernel, written={"o"}) as checked:
             inputs.launch(module, step)
     except Exception as error:
-        found = next((e for e in _chain(error) if isinstance(e, OutOfBoundsError)), None)
+        found = stray(error)
         if found is None:
             raise
         fault = Fault("out_of_bounds", str(found), source=found.source, tensor=found.tensor, element=found.element)
@@ -72,15 +72,6 @@ def _checked(module: Any, kernel: str, step: inputs.Step, guarded: Guarded) -> R
     )
     said = f"{checked.lanes} lanes of {checked.accesses} accesses, all of them inside the tensors"
     return Row(state="pass", detail=said, measurements=numbers)
-
-
-def _chain(error: BaseException | None) -> list[BaseException]:
-    """The interpreter wraps what a kernel raises."""
-    chain: list[BaseException] = []
-    while error is not None and error not in chain:
-        chain.append(error)
-        error = error.__cause__ or error.__context__
-    return chain
 
 
 def _line_of_death(module: Any, kernel: str, step: inputs.Step) -> str | None:

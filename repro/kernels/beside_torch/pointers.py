@@ -106,6 +106,17 @@ class Checked:
         return OutOfBoundsError(detail, source=source, tensor=tensor.name, element=element)
 
 
+def stray(error: BaseException | None) -> OutOfBoundsError | None:
+    """The stray access that is behind an error: the interpreter wraps what a kernel raises."""
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        if isinstance(error, OutOfBoundsError):
+            return error
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return None
+
+
 def kernel_line(frame: FrameType | None, kernel: str) -> str | None:
     """``extend_attention.py:740``: the innermost line of the kernel's file on the stack."""
     while frame is not None:

@@ -4,17 +4,15 @@ import os
 
 os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
-from . import inputs, loading, tolerance
+from . import disturb, inputs, loading, tolerance
 from .comparison import compared, planted_row, with_power
 from .protocol import Channel, Row
-
-Tensor: TypeAlias = Any
 
 NO_BF16 = (
     "the interpreter keeps bf16 as bit patterns in 16-bit integers, and its dot multiplies those: nothing that it says "
@@ -41,7 +39,7 @@ def ask(module: Any, case: Mapping[str, Any]) -> Row:
     step = inputs.build(asked)
     right = tolerance.expected(step, tolerance.INTERPRETER, int(tile.partition("x")[2]), power=case["planted"] is None)
     if case["planted"]:
-        disturbed = PLANTED[case["planted"]](step)
+        disturbed = disturb.PLANTED[case["planted"]](step)
         return planted_row(disturbed, compared(step, inputs.launch(module, step), right, tile))
     row = compared(step, inputs.launch(module, step), right, tile)
     causal = tolerance.expected(step, tolerance.INTERPRETER, int(tile.partition("x")[2]), causal=True)
@@ -62,41 +60,3 @@ def _bf16_dot() -> str:
     out = torch.zeros(16, 16)
     triton.jit(product)[(1,)](torch.ones(16, 16, dtype=torch.bfloat16), out)
     return f"{float(out[0, 0]):g}"
-
-
-def _causal_mask(step: inputs.Step) -> frozenset[int]:
-    """The kernel sees a chain instead of the trees."""
-    rows, disturbed = step.problem.rows, set()
-    for index, tree in enumerate(step.trees):
-        chain = torch.tril(torch.ones_like(tree))
-        _mask_of(step, index)[:, -rows:] = chain
-        disturbed |= {index * rows + row for row in range(rows) if bool((chain[row] != tree[row]).any())}
-    return frozenset(disturbed)
-
-
-def _hidden_root(step: inputs.Step) -> frozenset[int]:
-    """One bit: the last row of the first request does not see its root."""
-    rows = step.problem.rows
-    _mask_of(step, 0)[rows - 1, -rows] = 0
-    return frozenset({rows - 1})
-
-
-def _slot_of_another(step: inputs.Step) -> frozenset[int]:
-    """One entry of kv_indices: the first request's first key is taken from another request."""
-    indices = step.tensors["kv_indices"]
-    indices[0] = indices[int(step.tensors["kv_indptr"][1])].clone()
-    return frozenset(range(step.problem.rows))
-
-
-def _mask_of(step: inputs.Step, index: int) -> Tensor:
-    """The mask of one request, rows x (prefix + rows): a view."""
-    starts = step.tensors["mask_indptr"]
-    return step.tensors["mask"][int(starts[index]) : int(starts[index + 1])].view(step.problem.rows, -1)
-
-
-PLANTED: Mapping[str, Callable[[inputs.Step], frozenset[int]]] = {
-    "causal_mask": _causal_mask,
-    "hidden_root": _hidden_root,
-    "slot_of_another_request": _slot_of_another,
-}
-"""What each fault changes in a step that is about to run; returns the rows of the output that it disturbs."""
