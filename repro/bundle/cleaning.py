@@ -8,7 +8,7 @@ from repro.canonical import canonical_bytes, pretty_bytes
 from repro.errors import BundleError, RecordError
 from repro.jsontext import parse
 from repro.redact import Redactor, survivors
-from repro.redact.documents import without_versions
+from repro.redact.documents import for_the_net
 
 
 def learn(source: Source, redactor: Redactor) -> None:
@@ -28,7 +28,7 @@ def cleaned(source: Source, redactor: Redactor) -> Packed:
     documents = _documents(raw, source)
     if documents:
         safe = [redactor.document(document, source.path) for document in documents]
-        refuse_secrets(source.path, _written(without_versions(safe), source), redactor)
+        refuse_secrets(source.path, _written(for_the_net(safe), source), redactor)
         raw = raw if safe == documents else _written(safe, source)
     else:
         raw = redactor.data(raw, source.path)

@@ -24,18 +24,21 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]+")
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)", re.DOTALL)
 
 
-def without_versions(value: Any, key: str = "") -> Any:
-    """The document for the second net: versions of packages, some of which look like addresses (`1.17.1.5`), are
-    known to be none by the key of the mapping that they stand in."""
+def for_the_net(value: Any, key: str = "", within: str = "") -> Any:
+    """The document as the second net sees it, without what the first knows better by the key that it stands under:
+    versions of packages, some of which look like addresses (`1.17.1.5`), and prompts and answers, of which only tokens
+    of a known form are looked at (`tokens = find(…)` in a program that a model wrote is no secret)."""
     if isinstance(value, Mapping):
-        named = key in _VERSIONS
-        return {
-            name: "0"
-            if named and isinstance(item, str) and _VERSION.fullmatch(item)
-            else without_versions(item, str(name))
-            for name, item in value.items()
-        }
-    return [without_versions(item, key) for item in value] if isinstance(value, list) else value
+        return {name: for_the_net(item, str(name), key) for name, item in value.items()}
+    if isinstance(value, list):
+        return [for_the_net(item, key, within) for item in value]
+    if not isinstance(value, str):
+        return value
+    if within in _VERSIONS and _VERSION.fullmatch(value):
+        return "0"
+    if key in TEXT_KEYS and within not in _ENVIRONMENTS:
+        return " ".join(find.value for find in forms.tokens(value))
+    return value
 
 
 class Walk:
