@@ -41,6 +41,7 @@ class Problem:
     value_dim: int
     dtype: str
     seed: int
+    own_scale: float | None = None
 
     @property
     def rows(self) -> int:
@@ -54,6 +55,9 @@ class Problem:
 
     @property
     def scale(self) -> float:
+        """What scores are multiplied by: the model's own factor, where it has one."""
+        if self.own_scale is not None:
+            return self.own_scale
         return 1 / math.sqrt(MLA_QUERY_DIM if self.is_latent else self.key_dim)
 
 

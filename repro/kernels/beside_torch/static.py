@@ -74,13 +74,16 @@ class Static:
         return {"mask": VISIBLE, "kv_indices": self.slots, "out_cache_loc": 0}.get(name, math.nan)
 
 
-def make(problem: Problem, place: Place = lambda _, tensor: tensor, *, mask_rows: int | None = None) -> Static:
+def make(
+    problem: Problem, place: Place = lambda _, tensor: tensor, *, mask_rows: int | None = None, pool: int = 0
+) -> Static:
     """Buffers for steps of this problem with prefixes up to its own. ``mask_rows``: how many rows a request the mask's
-    buffer is made for, those of the problem if None; ``place`` may put a named tensor somewhere else."""
+    buffer is made for, those of the problem if None; ``pool``: how many slots the pool has at least; ``place`` may put
+    a named tensor somewhere else."""
     batch, dtype = len(problem.prefixes), DTYPES[problem.dtype]
     total, longest = batch * problem.rows, max(problem.prefixes)
     masked = mask_rows or problem.rows
-    slots = batch * longest + total + 1 + SPARE
+    slots = max(pool, batch * longest + total + 1) + SPARE
     heads = (problem.query_heads, problem.key_heads)
     shapes: Mapping[str, tuple[tuple[int, ...], Any]] = {
         "q": ((total + SPARE, heads[0], problem.key_dim), dtype),

@@ -45,8 +45,8 @@ INTERPRETER = Arithmetic(unit=2.0**-24, exp_units=2 * 2.52)
 
 GPU = Arithmetic(unit=2.0**-22, exp_units=1.0)
 """Tensor cores add products that were aligned and cut off, in no stated order: each addition is taken to lose up to two
-bits more than one that rounds. The exponential is ex2.approx of a product with log2(e): at most 2**-22 relative (PTX ISA,
-ex2), and the product's two roundings are within the two bits too."""
+bits more than one that rounds. The exponential is ex2.approx of a product with log2(e): at most 2**-22 relative, says
+the PTX manual (ex2), and the product's two roundings are within the two bits too."""
 
 
 @dataclass(frozen=True)
