@@ -65,7 +65,7 @@ def with_power(row: Row, step: inputs.Step, right: tolerance.Expected, causal: t
     whether single wrong bits of the masks would show."""
     moved = ((causal.output - right.output).abs() / right.bound).flatten(1).amax(1)
     chain = step.trees[0].new_ones(step.trees[0].shape).tril()
-    differs = torch.cat([(tree != chain).any(1) for tree in step.trees]) & ~moved.isnan()
+    differs = torch.cat([(tree != chain).any(1) for tree in step.trees]).to(moved.device) & ~moved.isnan()
     distance = float(moved[differs].min()) if differs.any() else None
     same = None if differs.any() else "every tree is a chain"
     numbers = [*row.measurements, measurement("causal_distance_of_bound", distance, "bound", reason=same)]

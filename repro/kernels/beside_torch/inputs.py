@@ -182,6 +182,12 @@ def _placed(tensors: Mapping[str, Tensor], place: Place, asked: Problem) -> dict
     return {**placed, "v_buffer": latent if asked.is_latent else place("v_buffer", tensors["v_buffer"])}
 
 
+def eager(step: Step) -> Step:
+    """The same step with the dtypes of the backend's path without graphs, which is other compiled code."""
+    other = {"mask": step.tensors["mask"].bool(), "qo_indptr": step.tensors["qo_indptr"].int()}
+    return Step(problem=step.problem, tensors={**step.tensors, **other}, trees=step.trees)
+
+
 def launch(module: Any, step: Step, *, longest: int | None = None) -> Tensor:
     """Runs the release's own launch code on the step, as the Triton backend calls it. Returns ``o``: rows of all
     requests x heads x value dimension. ``longest``: the query length that the grid is made for, budget + 1 if None."""

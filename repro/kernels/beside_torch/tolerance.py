@@ -44,9 +44,12 @@ INTERPRETER = Arithmetic(unit=2.0**-24, exp_units=2 * 2.52)
 2.43 in 20 million values that we tried), and an ulp is two units."""
 
 GPU = Arithmetic(unit=2.0**-22, exp_units=1.0)
-"""Tensor cores add products that were aligned and cut off, in no stated order: each addition is taken to lose up to two
-bits more than one that rounds. The exponential is ex2.approx of a product with log2(e): at most 2**-22 relative, says
-the PTX manual (ex2), and the product's two roundings are within the two bits too."""
+"""Tensor cores sum a block of exact products and the accumulator at once, aligned to the largest of them and cut off
+behind its last bit (Fasi, Higham, Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ CS 7:e330, for
+V100 to A100, of which V100 keeps no bit more): a block of n products loses less than (n + 1) 2**-23 of the largest, so n
+terms in all blocks less than n (1 + 1/n_block) 2**-23 of the sum of sizes; 2**-22 holds for any block. The exponential
+is ex2.approx of a product with log2(e): 2 units in the last place, 2**-22, says the CUDA C++ programming guide of
+exp2f; the product's two roundings, of 2**-24 each, are within what the unit leaves of the subtraction's."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,8 @@ def expected(
             for buffer, drafted in (("k_buffer", "k_extend"), ("v_buffer", "v_extend"))
         )
         visible = torch.tril(torch.ones_like(tree)) if causal else tree
-        mask = torch.cat([torch.ones(asked.rows, len(slots), dtype=torch.bool), visible], dim=1)
-        request = _Request(at["q"][rows].double(), keys, values, mask, asked.scale)
+        mask = torch.cat([torch.ones(asked.rows, len(slots), dtype=torch.bool), visible.cpu()], dim=1)
+        request = _Request(at["q"][rows].double(), keys, values, mask.to(keys.device), asked.scale)
         outputs.append(request.output)
         bounds.append(request.bound(arithmetic, key_tile, asked.dtype))
         if power and nodes:
