@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from report.changes import launches
 from report.compare import RUN_PREFIX
 from report.load import LoadedCell, LoadedRun
+from report.ran import what_ran
 from report.words import interval_label, percent, spoken
 from repro.escape import one_line
 from repro.intervals import upper_bound
 from repro.model import Baseline, Comparison
 
-_MOST_CELLS = 3
+_MOST_CELLS = 4
+_MOST_REASONS = 3
 _MOST_OTHERS = 6
 _LONGEST = 160
 _DIFFERS = re.compile(r"(\w+) is .* here and .* there", re.DOTALL)
@@ -21,17 +23,40 @@ _ORDER = ("comparable", "unverified", "not_comparable")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answers:
-    """``failed``: what failed and how sure that is; ``undecided``: what nothing is known of (empty if there is no such
-    cell); ``compared``: a sentence for each other run, each own baseline, and the archived ones together."""
+class Failed:
+    """A cell in which launches failed; ``told``: in how many, of what, and the interval."""
 
-    failed: str
+    cell: str
+    anchor: str
+    told: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answers:
+    """``ran``: engine, models, machine and what of the matrix (empty if nothing has a result); ``head``: how much
+    failed; ``worst``: the cells to name, and ``more``: how many are not; ``sure``: how sure that is; ``undecided``: of
+    what nothing is known (may be empty); ``compared``: a sentence for each other run, each own baseline,
+    and the archived ones together."""
+
+    ran: str
+    head: str
+    worst: tuple[Failed, ...]
+    more: str
+    sure: str
     undecided: str
     compared: tuple[str, ...]
 
     @property
+    def failed(self) -> str:
+        """What failed, in a sentence."""
+        told = "; ".join(f"{one.cell} {one.told}" for one in self.worst)
+        more = f"; and {self.more}" if self.more else ""
+        return f"{self.head}: {told}{more}." if told else f"{self.head}."
+
+    @property
     def lines(self) -> tuple[str, ...]:
-        return tuple(line for line in (self.failed, self.undecided, *self.compared) if line)
+        lines = (self.ran, f"{self.failed} {self.sure}".strip(), self.undecided, *self.compared)
+        return tuple(line for line in lines if line)
 
 
 MOST_CARDS = 4
@@ -56,34 +81,48 @@ def overview(runs: Sequence[LoadedRun]) -> str:
 
 def answers(run: LoadedRun, comparisons: Sequence[Comparison], baselines: Mapping[str, Baseline]) -> Answers:
     """``comparisons`` are those of the run's target."""
-    return Answers(failed=_failed(run), undecided=_undecided(run), compared=_compared(comparisons, baselines))
-
-
-def _failed(run: LoadedRun) -> str:
     bad = sorted((cell for cell in run.cells if cell.summary.k), key=lambda cell: (_share(cell), cell.id))
+    worst = tuple(Failed(cell=cell.id, anchor=cell.anchor, told=_told(cell)) for cell in bad[:_MOST_CELLS])
+    return Answers(
+        ran=what_ran(run),
+        head=_head(run, bad),
+        worst=worst,
+        more=f"{_cells(len(bad) - _MOST_CELLS)} more" if len(bad) > _MOST_CELLS else "",
+        sure=_sure(run, bad),
+        undecided=_undecided(run),
+        compared=_compared(comparisons, baselines),
+    )
+
+
+def _head(run: LoadedRun, bad: Sequence[LoadedCell]) -> str:
     n = sum(cell.summary.n for cell in run.cells)
-    planted = " Faults were planted in this run." if run.planted else ""
     if not n:
-        return f"No launch decided anything yet.{planted}"
+        return "No launch decided anything yet"
     if not bad:
-        cells = sum(cell.summary.n > 0 for cell in run.cells)
-        sure = (
-            f": below {percent(upper_bound(0, n))} of launches fail at 95 % confidence, if all are equally likely to"
-            if not run.planted
-            else ""
-        )
-        return f"Nothing failed in {launches(n)} of {_cells(cells)}{sure}.{planted}"
-    told = "; ".join(_told(cell) for cell in bad[:_MOST_CELLS])
-    more = f"; and {_cells(len(bad) - _MOST_CELLS)} more" if len(bad) > _MOST_CELLS else ""
+        return f"Nothing failed in {launches(n)} of {_cells(sum(cell.summary.n > 0 for cell in run.cells))}"
+    return f"{len(bad)} of {_cells(len(run.cells))} failed"
+
+
+def _sure(run: LoadedRun, bad: Sequence[LoadedCell]) -> str:
+    """What single launches do not say, and the bound for the cells without a failure."""
+    if run.planted:
+        return "Faults were planted in this run."
     clean = [cell for cell in run.cells if cell.summary.n and not cell.summary.k]
     healthy = sum(cell.summary.n for cell in clean)
-    rest = ""
-    if clean and not run.planted:
-        rest = (
-            f" {_cells(len(clean))} had no failure in {launches(healthy)}: below {percent(upper_bound(0, healthy))} "
-            "there at 95 % confidence, if all are equally likely to fail."
+    single = sum(cell.summary.n == 1 for cell in bad)
+    parts = []
+    if single:
+        whose = "every failed cell" if single == len(bad) else f"{single} of the failed cells"
+        parts.append(f"Of {whose} only one launch decided: that it fails, not how often.")
+    if clean:
+        below = percent(upper_bound(0, healthy))
+        parts.append(
+            f"{_cells(len(clean))} had no failure in {launches(healthy)}: below {below} of launches fail there at 95 % "
+            "confidence, if all are equally likely to."
+            if bad
+            else f"Below {below} of launches fail at 95 % confidence, if all are equally likely to."
         )
-    return f"{len(bad)} of {_cells(len(run.cells))} failed: {told}{more}.{rest}{planted}"
+    return " ".join(parts)
 
 
 def _share(cell: LoadedCell) -> tuple[bool, float, int]:
@@ -94,22 +133,25 @@ def _told(cell: LoadedCell) -> str:
     summary = cell.summary
     what = "wrong output" if summary.verdict == "corrupt" else ", ".join(map(spoken, summary.reasons[:2])) or "failed"
     if summary.n == 1:
-        return f"{cell.id} in the only launch that decided ({one_line(what, 60)})"
+        return f"in the only launch that decided ({one_line(what, 60)})"
     sure = interval_label(summary.interval)
-    return f"{cell.id} in {summary.k} of {launches(summary.n)} ({one_line(what, 60)}; 95 % interval {sure})"
+    return f"in {summary.k} of {launches(summary.n)} ({one_line(what, 60)}; 95 % interval {sure})"
 
 
 def _undecided(run: LoadedRun) -> str:
     """What was planned and told nothing, and what is still to come."""
-    counted = Counter(cell.summary.verdict for cell in run.cells if not cell.summary.n)
-    parts = [f"{count} {spoken(word)}" for word, count in sorted(counted.items())]
-    skipped = Counter(skip.state for skip in run.skips)
-    parts += [f"{count} {spoken(word)}" for word, count in sorted(skipped.items())]
-    told = f"Nothing is known of {_cells(sum(counted.values()) + len(run.skips))}: {', '.join(parts)}." if parts else ""
+    counted = Counter[str](cell.summary.verdict for cell in run.cells if not cell.summary.n)
+    told = f"Nothing is known of {_cells(counted.total())}: {_counted(counted)}." if counted else ""
+    skipped = Counter[str](skip.state for skip in run.skips)
+    told += f" Not part of the run: {_counted(skipped)}." if skipped else ""
     if not run.missing:
-        return told
+        return told.strip()
     begun = f", and {launches(run.begun)} begun without a result: running, or killed" if run.begun else ""
     return f"{told} Unfinished: {run.missing} of {launches(run.planned)} missing{begun}.".strip()
+
+
+def _counted(words: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {spoken(word)}" for word, count in sorted(words.items()))
 
 
 def _compared(comparisons: Sequence[Comparison], baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
@@ -194,8 +236,8 @@ def _why(items: Iterable[Comparison]) -> str:
     counted = Counter(map(_reason, given))
     ordered = sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))
     alone = len(ordered) == 1
-    told = [reason + ("" if alone else f" ({count})") for reason, count in ordered[:_MOST_CELLS]]
-    more = sum(count for _, count in ordered[_MOST_CELLS:])
+    told = [reason + ("" if alone else f" ({count})") for reason, count in ordered[:_MOST_REASONS]]
+    more = sum(count for _, count in ordered[_MOST_REASONS:])
     return ", ".join([*told, *([f"other reasons ({more})"] if more else [])])
 
 

@@ -7,7 +7,7 @@ order things are kept.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from report.answers import in_order, overview
+from report.answers import MOST_CARDS, in_order, overview
 from report.console import because, certainty, outcome_of, planted_mark, run_summary, two_sides
 from report.document import Document
 from report.gains import BEST_HEADINGS, best_rows, crossover_words
@@ -103,7 +103,10 @@ def _parts(document: Document) -> tuple[Part, ...]:
 
 
 def _answers(document: Document, run: LoadedRun) -> Part:
-    lines = [f"- {said(run_summary(run))}", *(f"  - {said(line, 900)}" for line in document.answers(run).lines)]
+    found = document.answers(run)
+    left_out = found.ran if len(document.shown) > MOST_CARDS else ""
+    told = [line for line in found.lines if line != left_out]
+    lines = [f"- {said(run_summary(run))}", *(f"  - {said(line, 900)}" for line in told)]
     return Part(text="\n".join(lines), kind="answers")
 
 

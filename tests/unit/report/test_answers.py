@@ -48,13 +48,47 @@ def test_what_failed_has_its_interval_and_what_did_not_its_bound(all_states: Pat
     found = document(all_states)
     gpu, cpu = (found.answers(run) for run in found.shown)
     assert gpu.failed.startswith("4 of 11 cells failed: sm_103-b32t8-graph-nvls in the only launch that decided (wrong")
-    assert "and 1 cell more. 3 cells had no failure in 5 launches: below 45 % there at 95 % confidence" in gpu.failed
-    assert gpu.undecided.startswith(
-        "Nothing is known of 6 cells: 3 inconclusive, 1 not run, 1 deselected, 1 over budget"
+    assert [one.told for one in gpu.worst][-1].startswith(
+        "in 2 of 3 launches (crashed, cuda illegal memory access; 95 %"
     )
-    assert gpu.undecided.endswith("Unfinished: 3 of 17 launches missing.")
-    assert cpu.failed.startswith("Nothing failed in 9 launches of 3 cells: below 28 % of launches fail")
-    assert cpu.undecided == "Nothing is known of 1 cell: 1 unsupported."
+    assert gpu.more == ""
+    assert gpu.sure == (
+        "Of 3 of the failed cells only one launch decided: that it fails, not how often. 3 cells had no failure in 5 "
+        "launches: below 45 % of launches fail there at 95 % confidence, if all are equally likely to."
+    )
+    assert gpu.undecided == (
+        "Nothing is known of 4 cells: 3 inconclusive, 1 not run. Not part of the run: 1 deselected, 1 over budget. "
+        "Unfinished: 3 of 17 launches missing."
+    )
+    assert cpu.failed == "Nothing failed in 9 launches of 3 cells."
+    assert cpu.sure.startswith("Below 28 % of launches fail at 95 % confidence")
+    assert cpu.undecided == "Not part of the run: 1 unsupported."
+
+
+def test_what_was_run_is_said_as_the_launches_state_it(all_states: Path, make: SimpleNamespace, tmp_path: Path) -> None:
+    found = document(all_states)
+    gpu, cpu = (found.answers(run).ran for run in found.shown)
+    assert gpu == (
+        "sglang 0.5.23 with moonshotai/Kimi-K2.6 and the drafter Kimi-K2.6-DFlash on 8 x NVIDIA B300 SXM6 AC: "
+        "budgets 8, 12, 16 and 32, flat chain of 7, no speculation; with CUDA graphs and eager."
+    )
+    assert " on a CPU: budgets 8 and 16, no speculation; eager." in cpu
+    two = [make.Launch(CELL, n, facts={"model": make.fact(name)}) for n, name in enumerate("aab", 1)]
+    assert " with a or b and the drafter" in answers(run_of(make, tmp_path / "two", *two), [], {}).ran
+    bare = make.Launch(CELL, facts=dict.fromkeys(("model", "draft_model", "cpu_model"), make.unknown()))
+    assert answers(run_of(make, tmp_path / "bare", bare), [], {}).ran == "sglang 0.5.23: budget 8; eager."
+    assert answers(run_of(make, tmp_path / "none"), [], {}).ran == ""
+
+
+def test_of_many_failed_cells_the_rest_is_counted(make: SimpleNamespace, tmp_path: Path) -> None:
+    names = [f"cpu-b{budget}t4-eager-nonvls" for budget in (4, 6, 8, 12, 16, 24)]
+    bad = {"outcome": "crashed", "checks": (), "diagnosis": make.illegal_access()}
+    found = answers(
+        run_of(make, tmp_path, *(make.Launch(name, **bad) for name in names), **dict.fromkeys(names, 1)), [], {}
+    )
+    assert (len(found.worst), found.more) == (4, "2 cells more")
+    assert found.failed.endswith("(crashed, cuda illegal memory access); and 2 cells more.")
+    assert found.sure == "Of every failed cell only one launch decided: that it fails, not how often."
 
 
 def test_archived_baselines_are_one_sentence(all_states: Path) -> None:
@@ -105,9 +139,9 @@ def test_nothing_and_planted_are_said(make: SimpleNamespace, tmp_path: Path, pla
         "No launch decided anything yet.",
         "Nothing is known of 1 cell: 1 not run. Unfinished: 1 of 1 launch missing.",
     )
-    assert answers(load([planted]).newest()[0], [], {}).failed.endswith("Faults were planted in this run.")
+    assert answers(load([planted]).newest()[0], [], {}).sure == "Faults were planted in this run."
     slow = make.Launch(CELL, planted=Planted(fault="slow", number=None))
-    assert "confidence" not in answers(run_of(make, tmp_path / "b", slow), [], {}).failed
+    assert "confidence" not in answers(run_of(make, tmp_path / "b", slow), [], {}).sure
 
 
 def test_many_targets_are_summed_up_and_failing_ones_come_first(make: SimpleNamespace, tmp_path: Path) -> None:
@@ -128,6 +162,6 @@ def test_many_targets_are_summed_up_and_failing_ones_come_first(make: SimpleName
 def test_every_format_says_it_before_anything_else(render, all_states: Path) -> None:  # type: ignore[no-untyped-def]
     found = document(all_states)
     text = render(found).replace("\\_", "_").replace("&#39;", "'")
-    first = text.index(found.answers(found.shown[0]).compared[0][:60])
+    first = text.index(found.answers(found.shown[0]).compared[0].removeprefix("Compared with ")[:60])
     assert text.index("launches finished") < text.index("4 of 11 cells failed") < first
     assert first < text.index("f-47ea4c2dde")

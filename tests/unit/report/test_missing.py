@@ -113,7 +113,7 @@ def test_a_folder_against_another(make: SimpleNamespace, tmp_path: Path) -> None
     assert [problem.path for problem in record.problems] == ["(other side) b300"]
     for file in ("findings.html", "findings.md"):
         text = (out / file).read_text(encoding="utf-8")
-        assert "Compared with run before, 1 cell beside it: 1 undecided, 2 without a counterpart." in text
+        assert "run before, 1 cell beside it: 1 undecided, 2 without a counterpart." in text
 
 
 def test_the_page_works_out_of_a_zip(all_states: Path, tmp_path: Path) -> None:
