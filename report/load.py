@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,14 +12,10 @@ from repro import codec, oracle_lines
 from repro.canonical import sha256_of
 from repro.errors import RecordError
 from repro.escape import one_line
-from repro.migrations import MIGRATIONS
 from repro.model import AttemptScore, Coordinates, Plan, PlanStep, Problem, ReportedRun, Result, Run, Skip, Verdict
-from repro.store import RunDirectory, scan
+from repro.store import Finished, RunDirectory, scan
 from repro.verdict import CellVerdict, cell_verdict, run_verdicts
 
-_VERSION = re.compile(rb'"schema_version":\s*(\d+)')
-_HEAD_BYTES = 200  # a document begins with its kind and version
-_PRESENT = 1 + max(version for record, version in MIGRATIONS if record == "result")
 VOID_RETRIES = 2
 """A void launch is planned again at most twice; a cell with more void launches is not waited for."""
 
@@ -203,18 +198,19 @@ def _load_run(directory: RunDirectory) -> tuple[LoadedRun, list[Problem]]:
             problems.append(Problem(path=f"{relative}/plan.json", problem=edited))
     except RecordError as error:
         problems.append(Problem(path=f"{relative}/plan.json", problem=str(error)))
-    results, explaining, unusable = directory.read_results()
-    problems += unusable
+    finished = directory.read_results()
+    problems += finished.problems
+    agreed = _agreeing(finished.measured, plan)
     problems += [
         Problem(
             path=f"{relative}/cells/{result.cell}/{result.attempt}/result.json",
             problem="its coordinates are not those that the plan gives this cell: it is not counted",
         )
-        for result in results
-        if not _agrees(result, plan)
+        for result, agrees in agreed
+        if not agrees
     ]
-    results = tuple(result for result in results if _agrees(result, plan))
-    armed = tuple((result, f"{relative}/cells/{result.cell}/{result.attempt}") for result in explaining)
+    results = tuple(result for result, agrees in agreed if agrees)
+    armed = tuple((result, f"{relative}/cells/{result.cell}/{result.attempt}") for result in finished.armed)
     verdicts = run_verdicts(results)
     attempts = _attempts(relative, results, verdicts)
     loaded = LoadedRun(
@@ -225,7 +221,7 @@ def _load_run(directory: RunDirectory) -> tuple[LoadedRun, list[Problem]]:
         armed=armed,
         self_tests=tuple(attempt for attempt in attempts if attempt.result.role == "self-test"),
         oracles=oracle_lines.lines(results, verdicts),
-        earlier=_earlier(directory, results),
+        earlier=_earlier(finished, results),
         place=directory.path,
     )
     return (replace(loaded, begun=_begun(directory)) if loaded.missing else loaded), problems
@@ -236,21 +232,18 @@ def _begun(directory: RunDirectory) -> int:
     return sum(not (directory.attempt(cell, number) / "result.json").exists() for cell, number in attempts)
 
 
-def _earlier(directory: RunDirectory, results: Sequence[Result]) -> tuple[tuple[int, int], ...]:
+def _earlier(finished: Finished, results: Sequence[Result]) -> tuple[tuple[int, int], ...]:
     """(version, count) of the results that an earlier graphrepro wrote: reading brings them up to the present one."""
-    found: Counter[int] = Counter()
-    for result in results:
-        with (directory.attempt(result.cell, result.attempt) / "result.json").open("rb") as file:
-            said = _VERSION.search(file.read(_HEAD_BYTES))
-        if said is not None and int(said[1]) < _PRESENT:
-            found[int(said[1])] += 1
-    return tuple(sorted(found.items()))
+    versions = (finished.earlier.get((result.cell, result.attempt)) for result in results)
+    return tuple(sorted(Counter(version for version in versions if version is not None).items()))
 
 
-def _agrees(result: Result, plan: Plan | None) -> bool:
+def _agreeing(results: Sequence[Result], plan: Plan | None) -> list[tuple[Result, bool]]:
     """Whether the plan gives the cell these coordinates; a cell that it does not name has none to disagree with."""
-    planned = [step.coordinates for step in plan.steps if step.cell == result.cell] if plan is not None else []
-    return not planned or result.coordinates in planned
+    planned: dict[str, list[Coordinates]] = {}
+    for step in plan.steps if plan is not None else ():
+        planned.setdefault(step.cell, []).append(step.coordinates)
+    return [(result, result.coordinates in planned.get(result.cell, (result.coordinates,))) for result in results]
 
 
 def _attempts(relative: str, results: Sequence[Result], verdicts: Sequence[Verdict]) -> list[LoadedAttempt]:

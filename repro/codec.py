@@ -5,11 +5,12 @@ in one `RecordError` of one line: where, the JSON pointer, what is wrong, what t
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_origin
 
+import msgspec
 from cattrs import Converter
 
 import schemas
@@ -48,6 +49,13 @@ def decode(document: object, kind: type[T], *, where: str) -> T:
     ``where`` names the source in messages. Raises `NewerRecordError` if a newer graphrepro wrote it, `RecordError` for
     anything else that is wrong with it.
     """
+    return _decoded(document, kind, where, _CONVERTER.structure)[0]
+
+
+def _decoded(
+    document: object, kind: type[T], where: str, structure: Callable[[dict[str, Any], type[T]], T]
+) -> tuple[T, int]:
+    """The record, and the schema version that the document was written in."""
     name = record_name(kind)
     if not isinstance(document, Mapping):
         raise RecordError(f"{where}: is not a JSON object but {_json_type(document)}; {REMEDY}")
@@ -59,15 +67,20 @@ def decode(document: object, kind: type[T], *, where: str) -> T:
     _validate(body, name, where, REMEDY)
     del body["record"], body["schema_version"]
     try:
-        return _CONVERTER.structure(body, kind)
+        return structure(body, kind), document["schema_version"]
     except Exception as error:  # noqa: BLE001 - the schema has accepted it: whatever cattrs raises is about the document
         raise RecordError(f"{where}: does not fit the {name} record ({error}); {REMEDY}") from None
 
 
 def read(path: Path, kind: type[T], *, where: str | None = None) -> T:
     """The record in a file; ``where`` names the file in messages, its path by default. Raises as `decode` does."""
+    return read_versioned(path, kind, where=where)[0]
+
+
+def read_versioned(path: Path | str, kind: type[T], *, where: str | None = None) -> tuple[T, int]:
+    """As `read`, and the schema version that the file was written in."""
     said = str(path) if where is None else where
-    return decode(parse(_bytes(path, said), said), kind, where=said)
+    return _decoded(parse(_bytes(path, said), said), kind, said, _structured)
 
 
 def read_lines(path: Path, kind: type[T], *, where: str | None = None) -> tuple[tuple[T, ...], str | None]:
@@ -78,7 +91,7 @@ def read_lines(path: Path, kind: type[T], *, where: str | None = None) -> tuple[
     said = str(path) if where is None else where
     *lines, rest = _bytes(path, said).split(b"\n")
     numbered = [(f"{said}:{number}", line) for number, line in enumerate(lines, start=1)]
-    records = [decode(parse(line, place), kind, where=place) for place, line in numbered]
+    records = [_decoded(parse(line, place), kind, place, _structured)[0] for place, line in numbered]
     if not rest:
         return tuple(records), None
     place = f"{said}:{len(lines) + 1}"
@@ -102,9 +115,10 @@ def record_name(kind: type) -> str:
         raise TypeError(f"{kind.__name__} is no kind of record in repro.model.RECORDS") from None
 
 
-def _bytes(path: Path, where: str) -> bytes:
+def _bytes(path: Path | str, where: str) -> bytes:
     try:
-        return path.read_bytes()
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - ten thousand of them: Path costs as much as reading
+            return file.read()
     except OSError as error:
         raise RecordError(f"{where}: cannot be read ({error.strerror}); check the path and its permissions") from None
 
@@ -166,6 +180,14 @@ def _scalar_out(value: Scalar) -> Scalar:
     if isinstance(value, float):
         return _float_out(value)
     return value if value is None else _integer_out(value)
+
+
+def _structured(body: dict[str, Any], kind: type[T]) -> T:
+    """The record of a document that its schema has accepted, and that was text: nothing in it is NaN."""
+    try:
+        return msgspec.convert(body, kind)
+    except msgspec.ValidationError:  # such as 1.0 for an integer, which JSON Schema takes
+        return _CONVERTER.structure(body, kind)
 
 
 def _is_literal(kind: Any) -> bool:

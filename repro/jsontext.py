@@ -5,10 +5,20 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from repro.errors import RecordError
 
 REMEDY = "restore the file, or delete it and have it made again"
 LARGEST_INTEGER = 2**63 - 1
+
+_LARGE = b" " + b"0" * 19
+_SHAPES = bytes(
+    ord("0") if chr(c) in "0123456789" else ord(" ") if chr(c) in " \t\r\n:,[-" else ord("x") for c in range(256)
+)
+"""Digits as 0, and what may stand before a number as a space: ten times as fast as a regular expression."""
+_DECODER = msgspec.json.Decoder()
+_ENCODER = msgspec.json.Encoder()
 
 
 def _constant(text: str) -> object:
@@ -21,6 +31,10 @@ def parse(raw: bytes, where: str, *, constant: Callable[[str], object] = _consta
     ``constant`` is given the words NaN, Infinity and -Infinity, which other programs write, and returns what they stand
     for. Raises `RecordError`.
     """
+    if constant is _constant:
+        document = _plain(raw)
+        if document is not None:
+            return document
     if not raw.strip():
         raise RecordError(f"{where}: is empty; {REMEDY}")
     try:
@@ -45,6 +59,24 @@ def parse(raw: bytes, where: str, *, constant: Callable[[str], object] = _consta
     except ValueError as error:
         problem = str(error)
     raise RecordError(f"{where}: {problem}; {REMEDY}")
+
+
+def _plain(raw: bytes) -> object:
+    """What the text says, if it is just as we write it; None of any other.
+
+    The fast parser is less strict: of a key that is there twice it takes the last. Written again, what it has read is
+    then another text, and so is all else that it takes in silence, but for an integer of more than 64 bits.
+    """
+    if _LARGE in (b" " + raw).translate(_SHAPES):
+        return None
+    try:
+        document = _DECODER.decode(raw)
+        written = _ENCODER.encode(document)
+        if raw.endswith(b"\n"):
+            written = msgspec.json.format(written, indent=2) + b"\n"
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return None
+    return document if written == raw else None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

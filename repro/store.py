@@ -13,19 +13,20 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+import schemas
 from repro import codec
 from repro.atomic import sync_directory, unwritable, write_atomic, write_new
 from repro.canonical import pretty_bytes, sha256_file
 from repro.errors import RecordError, SpecError, UnavailableError
 from repro.model import EvidenceFile, Plan, Problem, Result, Run
 
-__all__ = ["RunDirectory", "create", "lock", "scan", "verify_evidence", "write_atomic", "write_record"]
+__all__ = ["Finished", "RunDirectory", "create", "lock", "scan", "verify_evidence", "write_atomic", "write_record"]
 
 _NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,199}")
 _VISIBLE = re.compile(r"[^.].*", re.DOTALL)
@@ -35,6 +36,18 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 def write_record(path: Path, record: object) -> None:
     """Put the record's document at ``path``. Raises as `codec.encode` and `write_atomic` do."""
     write_atomic(path, pretty_bytes(codec.encode(record)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finished:
+    """The results of a run's finished attempts by cell and number: ``measured``, and those with evidence hooks
+    ``armed``, which count nowhere; ``problems``: one for each that cannot be used. ``earlier``: by cell and number, the
+    version of a result that an earlier graphrepro wrote."""
+
+    measured: tuple[Result, ...]
+    armed: tuple[Result, ...]
+    problems: tuple[Problem, ...]
+    earlier: Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,37 +95,46 @@ class RunDirectory:
         Those with evidence hooks armed are not among them, since they count nowhere: `armed_results` has them. Raises
         `RecordError` if `run.json` itself is invalid.
         """
-        results, _, problems = self.read_results()
-        return results, problems
+        found = self.read_results()
+        return found.measured, found.problems
 
     def armed_results(self) -> tuple[Result, ...]:
         """The results of attempts that only explain others; problems are told by `results`."""
-        return self.read_results()[1]
+        return self.read_results().armed
 
-    def read_results(self) -> tuple[tuple[Result, ...], tuple[Result, ...], tuple[Problem, ...]]:
-        """What `results` and `armed_results` have, read once: measured, armed, problems."""
+    def read_results(self) -> Finished:
+        """What `results` and `armed_results` have, read once. Raises as `results` does."""
         run = self.run()
         results: list[Result] = []
+        earlier: dict[tuple[str, int], int] = {}
         attempts, strays = self.attempts()
         problems = list(strays)
         place = self.relative(self.path)
+        present = schemas.version("result")
         for cell, number in attempts:
-            path = Path(f"{self.path}/cells/{cell}/{number}/result.json")
+            path = f"{self.path}/cells/{cell}/{number}/result.json"
             if not _may_exist(path):
                 continue  # it was killed, or is still running
             where = f"{place}/cells/{cell}/{number}/result.json"
             try:
-                result = _read_file(path, Result, where)
+                result, version = _read_file(path, Result, where)
             except RecordError as error:
-                problems.append(self._problem(path, _without_place(error, where)))
+                problems.append(Problem(path=where, problem=_without_place(error, where)))
                 continue
+            if version != present:
+                earlier[cell, number] = version
             if (result.run_id, result.target, result.cell, result.attempt) == (run.run_id, run.target, cell, number):
                 results.append(result)
             else:
                 said = f"{result.target}, {result.run_id}, {result.cell}, attempt {result.attempt}"
-                problems.append(self._problem(path, f"belongs to another place: it says {said}; move it back"))
-        measured = tuple(result for result in results if result.explains is None)
-        return measured, tuple(result for result in results if result.explains is not None), tuple(problems)
+                moved = f"belongs to another place: it says {said}; move it back"
+                problems.append(Problem(path=where, problem=moved))
+        return Finished(
+            measured=tuple(result for result in results if result.explains is None),
+            armed=tuple(result for result in results if result.explains is not None),
+            problems=tuple(problems),
+            earlier=earlier,
+        )
 
     def relative(self, path: Path) -> str:
         """A path in this run as records and messages show it: from the results directory on."""
@@ -120,16 +142,17 @@ class RunDirectory:
 
     def _read(self, name: str, kind: type[codec.T]) -> codec.T:
         path = self.path / name
-        return _read_file(path, kind, self.relative(path))
+        return _read_file(str(path), kind, self.relative(path))[0]
 
     def _problem(self, path: Path, text: str) -> Problem:
         return Problem(path=self.relative(path), problem=text)
 
 
-def _read_file(path: Path, kind: type[codec.T], where: str) -> codec.T:
+def _read_file(path: str, kind: type[codec.T], where: str) -> tuple[codec.T, int]:
+    """The record, and the version that it was written in."""
     if _is_other(path):
         raise RecordError(f"{where}: is not a regular file, and links are not followed; put the file itself there")
-    return codec.read(path, kind, where=where)
+    return codec.read_versioned(path, kind, where=where)
 
 
 def create(results_root: Path, run: Run, plan: Plan) -> RunDirectory:
@@ -227,10 +250,10 @@ def _shown(path: Path) -> str:
     return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
 
 
-def _is_other(path: Path) -> bool:
+def _is_other(path: str) -> bool:
     """Whether there is something that is no regular file; a link is none."""
     try:
-        return not stat.S_ISREG(path.lstat().st_mode)
+        return not stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
         return False  # reading it says why
 
@@ -250,10 +273,10 @@ def _directories(path: Path, name: re.Pattern[str]) -> tuple[list[Path], list[Pa
     return sorted(fitting), sorted(strays)
 
 
-def _may_exist(path: Path) -> bool:
+def _may_exist(path: str | Path) -> bool:
     """Whether it is there, or its directory does not let us know: then reading it says why."""
     try:
-        path.lstat()
+        os.lstat(path)
     except OSError as error:
         return isinstance(error, PermissionError)
     return True

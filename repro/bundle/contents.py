@@ -116,13 +116,14 @@ class _Gathering:
         self._asked = asked
         self._run = directory.run()
         self._plan = _plan(directory)
-        results, self._explaining, problems = directory.read_results()
+        found = directory.read_results()
+        self._explaining = found.armed
         self._launches = tuple(
             Launch(result=result, verdict=verdict)
-            for result, verdict in zip(results, run_verdicts(results), strict=True)
+            for result, verdict in zip(found.measured, run_verdicts(found.measured), strict=True)
             if result.role != "self-test"
         )
-        self._notes = [*notes, *(f"{problem.path}: {problem.problem}" for problem in problems)]
+        self._notes = [*notes, *(f"{problem.path}: {problem.problem}" for problem in found.problems)]
 
     def contents(self) -> Contents:
         cells = self._finding.cells if self._finding is not None else (self._asked,)
