@@ -171,6 +171,12 @@ def report(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none", requires=["harness"])
+def bundle(session: nox.Session) -> None:
+    """One zip for the bug tracker, replayed before it leaves: `-- FINDING_OR_CELL --out FILE`."""
+    python(session, "-m", "repro", "pack", *session.posargs, **LONG)
+
+
+@nox.session(venv_backend="none", requires=["harness"])
 def recheck(session: nox.Session) -> None:
     """Ask again whether the failures of ledger.json are there: `-- --image NEW`, `-- --engine-env DIR`."""
     python(session, "-m", "repro", "recheck", *session.posargs, **LONG)

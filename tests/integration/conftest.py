@@ -111,6 +111,35 @@ class Harness:
         until(lambda: any(wanted.items() <= entry.items() for entry in self.events()), f"no {wanted}")
 
 
+CPU_FAULTS = {
+    "cpu-b8t4-eager-nonvls": "stale-mask",
+    "cpu-b12t4-eager-nonvls": "useless-trees",
+    "cpu-b16t8-eager-nonvls": "wrong-token:200",
+    "cpu-b32t8-eager-nonvls": "scheduler-exception",
+}
+
+
+@pytest.fixture(scope="session")
+def cpu_engine() -> Path:
+    """The environment with the real SGLang server."""
+    named = os.environ.get("GRAPHREPRO_ENGINE_ENV")
+    if named is None:
+        pytest.skip("needs the engine's environment: nox -s engine-cpu tests")
+    return Path(named).absolute()
+
+
+@pytest.fixture(scope="session")
+def cpu_results(cpu_engine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of the whole matrix on the real server, with a fault in each tree; made once for all tests."""
+    place = tmp_path_factory.mktemp("cpu") / "results"
+    command = [sys.executable, "-m", "matrix", "run", "--spec", "cpu", "--engine-env", str(cpu_engine)]
+    for cell, fault in CPU_FAULTS.items():
+        command += ["--inject", f"{cell}={fault}"]
+    done = subprocess.run([*command, "--results", str(place)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    return place
+
+
 def until(holds: Callable[[], object], otherwise: str) -> None:
     """Waits until it holds; fails with these words if it never does."""
     end = time.monotonic() + LONGEST_S
