@@ -158,9 +158,9 @@ class Archive:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "Archive":
         """Raises `RefusedError` for what is no bundle, OSError if the file cannot be read."""
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116
+            raise RefusedError("is not a regular file")  # to open a pipe would wait for ever
         with open(path, "rb") as stream:  # noqa: PTH123
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise RefusedError("is not a regular file")
             data = stream.read(LARGEST_ARCHIVE_BYTES + 1)
         if len(data) > LARGEST_ARCHIVE_BYTES:
             raise RefusedError(f"is larger than {LARGEST_ARCHIVE_BYTES:,} bytes, the most that a bundle may have")
