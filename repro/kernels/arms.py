@@ -61,6 +61,13 @@ _ARMS = (
         says="what each release allocates for graphs, and what a tree's verify needs",
         surveys=True,
     ),
+    Arm(
+        check="kernel-gpu",
+        module="repro.kernels.gpu",
+        function="plan",
+        says="the kernel on the GPU that is here, launched and in CUDA graphs",
+        surveys=False,
+    ),
 )
 
 ARMS: Mapping[str, Arm] = {arm.check.removeprefix("kernel-"): arm for arm in _ARMS}

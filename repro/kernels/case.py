@@ -30,7 +30,7 @@ class Selection:
     """What the user asked for. ``quick``: the small set that CI runs. ``budgets``, ``shapes`` and ``architectures`` are
     None where the user named none: an arm then takes its own default. ``tritons``: folders that hold other versions of
     Triton; ``wheels``: a folder with wheels of SGLang's releases; ``releases``: their versions, None for all of the
-    arm's own list."""
+    arm's own list; ``sanitizers``: tools of compute-sanitizer that a few cells on a GPU run under."""
 
     budgets: tuple[int, ...] | None
     shapes: tuple[str, ...] | None
@@ -39,6 +39,7 @@ class Selection:
     tritons: tuple[str, ...]
     wheels: str | None
     releases: tuple[str, ...] | None
+    sanitizers: tuple[str, ...] = ()
 
     def some_budgets(self) -> tuple[int, ...]:
         return self.budgets or (QUICK_BUDGETS if self.quick else BUDGETS)

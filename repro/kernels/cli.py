@@ -17,6 +17,7 @@ from repro.errors import InterruptedRunError, NothingToRunError, SpecError
 from repro.kernels.arms import ARMS
 from repro.kernels.case import ARCHITECTURES, BUDGETS, Case, Selection, capability, head_shape
 from repro.kernels.environment import engine_python, program, subject
+from repro.kernels.gpu import TOOLS
 from repro.kernels.record import RUN, Record, opened
 from repro.kernels.run import Job, Progress, ask_all
 from repro.kernels.summary import exit_status
@@ -58,6 +59,13 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--wheels", type=Path, metavar="DIR", help="wheels of SGLang's releases, for `buffers`")
     parser.add_argument("--release", nargs="+", metavar="V", help="which of them; default: all that are known")
+    parser.add_argument(
+        "--sanitizer",
+        nargs="*",
+        choices=TOOLS,
+        metavar="TOOL",
+        help=f"a few cells on the GPU also under it: {_words(TOOLS)}; default: memcheck",
+    )
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
     parser.add_argument("--shards", type=_budget, metavar="N", help="processes at a time; default: the cores")
     parser.add_argument("--json", action="store_true", help="print the record `kernel-run` instead of the table")
@@ -132,7 +140,10 @@ def _planned(options: argparse.Namespace) -> Mapping[KernelCheck, tuple[Case, ..
         tritons=tuple(str(path.absolute()) for path in options.triton),
         wheels=None if options.wheels is None else str(options.wheels.absolute()),
         releases=_once(options.release),
+        sanitizers=() if options.sanitizer is None else _once(options.sanitizer or TOOLS[:1]),
     )
+    if selection.sanitizers and options.arm is not None and "gpu" not in options.arm:
+        raise SpecError("--sanitizer is for cells on a GPU, and --arm leaves these out; name gpu too")
     for path in (*options.triton, *(path for path in (options.wheels, options.sglang) if path is not None)):
         if not path.exists():
             raise SpecError(f"{path}: is not there; give the path of what you have downloaded")
@@ -153,6 +164,7 @@ def _argv(options: argparse.Namespace) -> tuple[str, ...]:
         "architecture": options.architecture,
         "triton": options.triton,
         "release": options.release,
+        "sanitizer": options.sanitizer if options.sanitizer != [] else list(TOOLS[:1]),
     }
     words = ["repro", "kernels"]
     for name, values in lists.items():

@@ -24,7 +24,7 @@ def main() -> None:
         raise SystemExit(f"protocol {request['protocol']} is asked for, and this program speaks {PROTOCOL}")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # some cases are meant to end with a segmentation fault
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != request["parent"]:  # it died before the line above
+    if request["parent"] not in (None, os.getppid()):  # it died before the line above; None: not known
         raise SystemExit("the process that asked is gone")
     sys.path[:0] = request["paths"]
     here = Path(__file__).resolve().parent

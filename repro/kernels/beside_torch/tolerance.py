@@ -46,8 +46,8 @@ INTERPRETER = Arithmetic(unit=2.0**-24, exp_units=2 * 2.52)
 GPU = Arithmetic(unit=2.0**-22, exp_units=1.0)
 """Tensor cores sum a block of exact products and the accumulator at once, aligned to the largest of them and cut off
 behind its last bit (Fasi, Higham, Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ CS 7:e330, for
-V100 to A100, of which V100 keeps no bit more): a block of n products loses less than (n + 1) 2**-23 of the largest, so n
-terms in all blocks less than n (1 + 1/n_block) 2**-23 of the sum of sizes; 2**-22 holds for any block. The exponential
+V100 to A100, of which V100 keeps no bit more): a block of b products loses less than (b + 1) 2**-23 of the largest, so
+n terms in all blocks less than n (1 + 1/b) 2**-23 of the sum of sizes; 2**-22 holds for any block. The exponential
 is ex2.approx of a product with log2(e): 2 units in the last place, 2**-22, says the CUDA C++ programming guide of
 exp2f; the product's two roundings, of 2**-24 each, are within what the unit leaves of the subtraction's."""
 

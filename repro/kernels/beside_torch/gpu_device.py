@@ -1,0 +1,103 @@
+"""The first GPU that torch sees, as the `Device` of `gpu_cells`: everything that needs CUDA is here."""
+
+import ctypes
+import subprocess
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import torch
+
+from . import tolerance
+from .compiled import LIMITS, describe
+
+Tensor: TypeAlias = Any
+
+FATAL = ("CUDA error", "Triton Error [CUDA]", "device-side assert")
+"""What messages of torch and Triton say of an error after which the process cannot use the GPU any more."""
+WARM_UPS = 2
+"""Launches before a capture: the first one compiles and loads, which a capture does not allow."""
+
+
+class NoGpuError(Exception):
+    """There is no GPU to be used; the message says why."""
+
+
+def is_fatal(error: BaseException) -> bool:
+    return any(mark in str(error) for mark in FATAL)
+
+
+def absent() -> str | None:
+    """Why there is no GPU, None if there is one. Makes no context."""
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} is built without CUDA"
+    if not torch.cuda.is_available():
+        return f"torch {torch.__version__} sees no GPU: is there one, with a driver for CUDA {torch.version.cuda}?"
+    return None
+
+
+class Cuda:
+    """Raises `NoGpuError` where there is none."""
+
+    arithmetic = tolerance.GPU
+
+    def __init__(self) -> None:
+        why = absent()
+        if why is not None:
+            raise NoGpuError(why)
+        try:
+            torch.cuda.init()
+            properties = torch.cuda.get_device_properties(0)
+        except Exception as error:
+            raise NoGpuError(f"the GPU cannot be used: {str(error).splitlines()[0]}") from error
+        self.name = str(properties.name)
+        self.architecture = f"sm_{properties.major}{properties.minor}"
+        self.driver = _driver()
+
+    def place(self, name: str, tensor: Tensor) -> Tensor:
+        """On the GPU. Whatever its name is."""
+        del name
+        return tensor.contiguous().to("cuda")
+
+    def capture(self, run: Callable[[], object]) -> Callable[[], None]:
+        """A CUDA graph of what ``run`` launches, after it was launched on a stream of its own, as torch's notes on CUDA
+        graphs ask for."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UPS):
+                run()
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            run()
+
+        def replay() -> None:
+            graph.replay()
+
+        return replay
+
+    def synchronize(self) -> None:
+        torch.cuda.synchronize()
+
+    def describe(self, compiled: Any) -> Mapping[str, Any] | None:
+        """What Triton's bundled tools say of the code; None where they or we do not know the architecture."""
+        if self.architecture not in LIMITS.shared_bytes:
+            return None
+        try:
+            return describe(compiled, self.architecture, ())
+        except (OSError, ValueError, subprocess.SubprocessError):
+            return None
+
+
+def _driver() -> str:
+    """The driver's version as NVML has it, such as 580.159.04; that of its CUDA if there is no NVML."""
+    text = ctypes.create_string_buffer(80)  # NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        failed = nvml.nvmlInit_v2() or nvml.nvmlSystemGetDriverVersion(text, len(text))
+    except (OSError, AttributeError):
+        failed = 1
+    if not failed and text.value:
+        return text.value.decode("ascii", "replace")
+    return f"for CUDA {torch.cuda.driver_version() if hasattr(torch.cuda, 'driver_version') else 'unknown'}"
