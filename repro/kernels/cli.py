@@ -12,13 +12,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from repro import codec
+from repro import codec, store
 from repro.errors import InterruptedRunError, NothingToRunError, SpecError
 from repro.kernels.arms import ARMS
 from repro.kernels.case import ARCHITECTURES, BUDGETS, Case, Selection, capability, head_shape
 from repro.kernels.environment import engine_python, program, subject
 from repro.kernels.gpu import TOOLS
 from repro.kernels.record import RUN, Record, opened
+from repro.kernels.reproducer import DTYPES, FILE_NAME, MODES, asked_singly, reproducer
 from repro.kernels.run import Job, Progress, ask_all
 from repro.kernels.summary import exit_status
 from repro.kernels.table import details, summary
@@ -66,6 +67,13 @@ def add(commands: Any) -> None:
         metavar="TOOL",
         help=f"a few cells on the GPU also under it: {_words(TOOLS)}; default: memcheck",
     )
+    parser.add_argument(
+        "--reproducer", type=Path, metavar="FILE", help="write a file that runs one case without graphrepro, and end"
+    )
+    parser.add_argument("--cell", metavar="ID", help="whose case that is, such as sm_103-b16-gqa-4-2-128-fp16-bs3")
+    parser.add_argument("--mode", choices=MODES, help="its mode, if not the cell's; default: eager")
+    parser.add_argument("--dtype", choices=DTYPES, help="its dtype, if not the cell's; default: fp16")
+    parser.add_argument("--requests", type=_budget, metavar="N", help="its batch, if not the cell's; default: 3")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
     parser.add_argument("--shards", type=_budget, metavar="N", help="processes at a time; default: the cores")
     parser.add_argument("--json", action="store_true", help="print the record `kernel-run` instead of the table")
@@ -73,6 +81,10 @@ def add(commands: Any) -> None:
 
 
 def command(options: argparse.Namespace) -> int:
+    if options.reproducer is not None:
+        return _write_reproducer(options)
+    if options.cell or options.mode or options.dtype or options.requests:
+        raise SpecError("--cell, --mode, --dtype and --requests say what --reproducer FILE runs; give that too")
     cases = _planned(options)
     python = engine_python(options.engine_env, options.python)
     root: Path = options.results / "kernels"
@@ -90,6 +102,24 @@ def command(options: argparse.Namespace) -> int:
             asked_by_name={ARMS[name].check for name in options.arm or ()},
             surveys=_SURVEYS,
         )
+
+
+def _write_reproducer(options: argparse.Namespace) -> int:
+    asked = asked_singly(
+        options.cell,
+        budgets=_once(options.budget),
+        shapes=_once(options.shape),
+        architectures=_once(options.architecture),
+        dtype=options.dtype,
+        batch=options.requests,
+        mode=options.mode,
+    )
+    path: Path = options.reproducer
+    if path.is_dir():
+        path /= FILE_NAME
+    store.write_atomic(path, reproducer(asked))
+    print(f"wrote {path}: {asked}; run it beside torch, Triton and SGLang: `python {path.name}`")
+    return 0
 
 
 async def _asked(job: Job, record: Record) -> Progress:

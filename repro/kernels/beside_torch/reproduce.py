@@ -32,7 +32,9 @@ CASE: Mapping[str, Any] = {
     "seed": 16,
 }
 """What is run unless options say otherwise. ``heads``: query heads, key heads, dimensions of keys and values."""
-FINE, WRONG, NOT_RUN = 0, 1, 2
+FINE = 0
+WRONG = 1
+NOT_RUN = 2
 REFUSALS = ("CUDA error", "AcceleratorError", "PTXASError", "OutOfResources")
 """What an error holds if the GPU or its compiler refused the kernel; any other one says nothing of the kernel."""
 
