@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from repro.kernels.case import QUICK_BUDGETS, Case, Selection, capability, cell, head_shape
+from repro.kernels.case import QUICK_BUDGETS, Case, Parameter, Selection, capability, cell, head_shape
 from repro.model.kernels import KernelMode
 
 BUDGETS = (4, 8, 9, 12, 16, 24, 32)
@@ -37,7 +37,9 @@ PLANTED: tuple[tuple[str, KernelMode, int], ...] = (
     ("mask_sized_for_budget_8", "replay-refreshed", 16),
     ("grid_of_budget_8", "replay-refreshed", 32),
 )
-"""With mode and budget. The grid shows where a tile has fewer rows than the verify: latent attention alone."""
+"""With mode and budget; in the process of the largest batch, which every plan has. The grid shows where a tile has fewer rows than the verify: latent attention alone."""
+PLANTED_BATCH = 2
+"""In a larger batch of unequal prefixes a mask that is sized for the longest may be large enough for another budget."""
 HIDDEN = "grid_of_budget_8"
 WIDE_KEYS = 256
 """Above this many, SGLang's tiles have 16 or 32 query rows."""
@@ -68,7 +70,8 @@ def _planted(selection: Selection, architecture: str | None) -> Iterator[Case]:
     for shape in selection.some_shapes(SHAPES, QUICK_SHAPES):
         for fault, mode, budget in PLANTED:
             if fault != HIDDEN or head_shape(shape).key_dim > WIDE_KEYS:
-                yield _case(architecture, shape, budget, BATCHES[-1], mode, planted=fault)
+                case = _case(architecture, shape, budget, PLANTED_BATCH, mode, planted=fault)
+                yield replace(case, group=f"gpu-{shape}-bs{BATCHES[-1]}")
 
 
 def _asked(selection: Selection, architecture: str | None) -> Iterator[Case]:
@@ -92,7 +95,12 @@ def _sanitized(selection: Selection, architecture: str | None) -> Iterator[Case]
 
 
 def _under(tool: str, case: Case) -> Case:
-    fewer = {"rounds": SANITIZED_ROUNDS, "longest": SANITIZED_LONGEST, "tight": True, "tool": tool}
+    fewer: dict[str, Parameter] = {
+        "rounds": SANITIZED_ROUNDS,
+        "longest": SANITIZED_LONGEST,
+        "tight": True,
+        "tool": tool,
+    }
     return replace(
         case,
         program="gpu_sanitizer",

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from . import inputs, loading, tolerance
 from .gpu_cells import Cells, Device, problem
 from .gpu_device import Cuda, NoGpuError, is_fatal
@@ -70,6 +68,5 @@ def references_apart(device: Device) -> float:
     asked = problem(*CONTROL, (37, 130), 0)
     here, there = inputs.build(asked), inputs.build(asked, device.place)
     right, left = (tolerance.expected(step, device.arithmetic, CONTROL_KEY_TILE) for step in (here, there))
-    return float(
-        torch.max((right.output - left.output.cpu()).abs().max(), (right.bound - left.bound.cpu()).abs().max())
-    )
+    pairs = ((right.output, left.output), (right.bound, left.bound))
+    return max(float((on_cpu - on_device.cpu()).abs().max()) for on_cpu, on_device in pairs)

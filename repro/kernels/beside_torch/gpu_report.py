@@ -1,8 +1,8 @@
 """What compute-sanitizer wrote: its report as text, turned into findings.
 
 The format is that of its manual (docs.nvidia.com/compute-sanitizer, ComputeSanitizer, the examples of memcheck,
-racecheck, initcheck and synccheck), which has named places in two ways: ``at 0x60 in demo.cu:6:kernel(void)``, and since
-2022 ``at kernel(void)+0x60 in demo.cu:6``. Each block is a heading, and lines that are indented below it.
+racecheck, initcheck and synccheck), which has named places in two ways: ``at 0x60 in demo.cu:6:kernel(void)``, and
+later ``at kernel(void)+0x60 in demo.cu:6``. Each block is a heading, and lines that are indented below it.
 """
 
 import re

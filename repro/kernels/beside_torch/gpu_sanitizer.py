@@ -91,9 +91,8 @@ def ask(sanitizer: str | None, request: Mapping[str, Any], case: Mapping[str, An
             )
         text = log.read_text(errors="replace") if log.exists() else ""
     sys.stderr.write(text[-4000:])
-    return verdict(
-        tool, case["planted"], parse(text), _own_row(done.stdout.decode(errors="replace"), case["key"]), text
-    )
+    own = _own_row(done.stdout.decode(errors="replace"), case["key"])
+    return verdict(tool, case["planted"], parse(text), own, text)
 
 
 def verdict(tool: str, planted: str | None, report: Report, own: Row | None, text: str) -> Row:
