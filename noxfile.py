@@ -264,6 +264,12 @@ def benchmarks_load_client(session: nox.Session) -> None:
     python(session, "benchmarks/load_client.py", "--engine-env", str(ENGINE), *session.posargs)
 
 
+@nox.session(name="benchmarks-bundle", venv_backend="none", requires=["harness"])
+def benchmarks_bundle(session: nox.Session) -> None:
+    """A bundle from 1 GB of evidence, and 25 MB of it verified, beside `zip -9` and `unzip -t`."""
+    python(session, "benchmarks/bundle.py", *session.posargs)
+
+
 @nox.session(name="benchmarks-oracles", venv_backend="none", requires=["harness"])
 def benchmarks_oracles(session: nox.Session) -> None:
     """Misses and false alarms of the oracles on recordings; `-- --live --out FILE`: on real servers (engine-cpu)."""
