@@ -19,7 +19,7 @@ from repro.kernels.case import ARCHITECTURES, BUDGETS, Case, Selection, capabili
 from repro.kernels.environment import engine_python, program, subject
 from repro.kernels.gpu import TOOLS
 from repro.kernels.record import RUN, Record, opened
-from repro.kernels.reproducer import FILE_NAME, asked_singly, reproducer
+from repro.kernels.reproducer import DTYPES, FILE_NAME, MODES, asked_singly, reproducer
 from repro.kernels.run import Job, Progress, ask_all
 from repro.kernels.summary import exit_status
 from repro.kernels.table import details, summary
@@ -67,6 +67,13 @@ def add(commands: Any) -> None:
         metavar="TOOL",
         help=f"a few cells on the GPU also under compute-sanitizer: {_words(TOOLS)}; default: memcheck",
     )
+    parser.add_argument(
+        "--reproducer", type=Path, metavar="FILE", help="write a file that runs one case without graphrepro, and end"
+    )
+    parser.add_argument("--cell", metavar="ID", help="whose case that is, such as sm_103-b16-gqa-4-2-128-fp16-bs3")
+    parser.add_argument("--mode", choices=MODES, help="its mode, if not the cell's; default: eager")
+    parser.add_argument("--dtype", choices=DTYPES, help="its dtype, if not the cell's; default: fp16")
+    parser.add_argument("--requests", type=_budget, metavar="N", help="its batch, if not the cell's; default: 3")
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
     parser.add_argument("--shards", type=_budget, metavar="N", help="processes at a time; default: the cores")
     parser.add_argument("--json", action="store_true", help="print the record `kernel-run` instead of the table")

@@ -37,7 +37,8 @@ PLANTED: tuple[tuple[str, KernelMode, int], ...] = (
     ("mask_sized_for_budget_8", "replay-refreshed", 16),
     ("grid_of_budget_8", "replay-refreshed", 32),
 )
-"""With mode and budget; in the process of the largest batch, which every plan has. The grid shows where a tile has fewer rows than the verify: latent attention alone."""
+"""With mode and budget; in the process of the largest batch, which every plan has. The grid shows where a tile has
+fewer rows than the verify: latent attention alone."""
 PLANTED_BATCH = 2
 """In a larger batch of unequal prefixes a mask that is sized for the longest may be large enough for another budget."""
 HIDDEN = "grid_of_budget_8"
@@ -105,7 +106,7 @@ def _under(tool: str, case: Case) -> Case:
         case,
         program="gpu_sanitizer",
         group=f"gpu-{tool}",
-        parameters={**case.parameters, **fewer},
+        parameters={**case.parameters, **fewer, "tool": tool},
         limit_s=SANITIZED_LIMIT_S,
     )
 

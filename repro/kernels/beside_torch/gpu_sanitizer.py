@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from . import loading
-from .gpu_device import absent
 from .gpu_report import Finding, Report, parse
 from .protocol import Channel, Fault, Row, measurement
 
@@ -38,6 +37,8 @@ MOST_FAULTS = 10
 
 
 def main(request: Mapping[str, Any], channel: Channel) -> None:
+    from .gpu_device import absent  # brings torch, which what is below does without
+
     why = absent()
     if why is not None:
         raise SystemExit(f"no GPU: {why}")
