@@ -310,13 +310,14 @@ def update_cpu_model(session: nox.Session) -> None:
 @nox.session(name="update-golden", venv_backend="none", requires=["harness"])
 def update_golden(session: nox.Session) -> None:
     """The golden files of the tests, written again; read the difference before you commit it."""
-    python(session, "-m", "pytest", "-q", "tests/unit", env={"GRAPHREPRO_UPDATE_GOLDEN": "1"})
+    golden = ("tests/unit", "tests/browser/test_golden_pictures.py")
+    python(session, "-m", "pytest", "-q", *golden, env={"GRAPHREPRO_UPDATE_GOLDEN": "1"})
 
 
 @nox.session(name="update-picture", venv_backend="none", requires=["harness"])
 def update_picture(session: nox.Session) -> None:
-    """docs/images/report.png from results/report/findings.html, with Chromium (Debian: apt-get install chromium)."""
-    page = Path("results/report/findings.html").absolute().as_uri()
+    """docs/images/report.png from results/report/findings.html or `-- PAGE`, with Chromium (apt-get install chromium)."""
+    page = Path(*(session.posargs or ["results/report/findings.html"])).absolute().as_uri()
     quiet = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")
     size = ("--window-size=1280,1100", "--hide-scrollbars", f"--user-data-dir={session.create_tmp()}")
     picture = f"--screenshot={Path('docs/images/report.png').absolute()}"

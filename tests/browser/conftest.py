@@ -4,6 +4,7 @@ an error."""
 import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -16,18 +17,37 @@ from report.document import assemble
 from report.load import load
 from repro import baselines
 
-FIXTURES = Path(__file__).parents[1] / "unit" / "report" / "conftest.py"
+UNIT = Path(__file__).parents[1] / "unit" / "report"
 
 
-@pytest.fixture(scope="module")
-def runs() -> ModuleType:
-    """The run directories of the report's unit tests."""
-    spec = importlib.util.spec_from_file_location("report_fixtures", FIXTURES)
+def _module(name: str, path: Path) -> ModuleType:
+    """A module beside tests, which they cannot import."""
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def runs() -> ModuleType:
+    """The run directories of the report's unit tests."""
+    return _module("report_fixtures", UNIT / "conftest.py")
+
+
+@pytest.fixture(scope="session")
+def likeness() -> ModuleType:
+    return _module("likeness", Path(__file__).with_name("likeness.py"))
+
+
+@pytest.fixture(scope="module")
+def page_path(runs: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the run in which everything happens, with the evidence of a crash."""
+    evidence = _module("charts_fixtures", UNIT / "charts" / "conftest.py")
+    root = runs.every_state(tmp_path_factory.mktemp("pictures") / "results")
+    return _page(evidence.with_crash(root, evidence.samples_of()))
 
 
 @pytest.fixture(scope="module")

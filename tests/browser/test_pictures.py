@@ -1,39 +1,15 @@
 """The pictures of the findings page in headless Chromium: in light and dark mode, on paper, on a phone."""
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from report import html
-from report.document import assemble
-from report.load import load
-from repro import baselines
-
-EVIDENCE = Path(__file__).parents[1] / "unit" / "report" / "charts" / "conftest.py"
 PICTURES = "svg.chart"
 KINDS = ("heat", "acceptance", "steps", "rates", "sm_103-b16t8-graph-nvls--1")
 TEXT_CONTRAST, MARK_CONTRAST = 4.5, 3.0
 """WCAG 2.2, 1.4.3 and 1.4.11."""
-
-
-@pytest.fixture(scope="module")
-def page_path(runs: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of the run in which everything happens, with the evidence of a crash."""
-    spec = importlib.util.spec_from_file_location("charts_fixtures", EVIDENCE)
-    assert spec is not None
-    assert spec.loader is not None
-    evidence = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(evidence)
-    folder = tmp_path_factory.mktemp("pictures")
-    evidence.with_crash(runs.every_state(folder / "results"), evidence.samples_of())
-    document = assemble(load([folder / "results"]), None, baselines.load(), tool_version="0.1.0")
-    path = folder / "page.html"
-    path.write_text(html.render(document), encoding="utf-8")
-    return path
 
 
 def _open_all(page: Any) -> None:
