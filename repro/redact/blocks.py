@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import re2
 
-from repro.redact.keys import is_secret, key_class
+from repro.redact.hanging import hanging
+from repro.redact.spans import Span
 
 _BEGIN = re.compile(rb"-----BEGIN ([A-Z0-9 ]{3,60})-----")
 _BODY = re.compile(rb"(?P<run>[A-Za-z0-9+/=]{4,})(?:\\[nr])*[\"',\\\s]*$")
@@ -16,31 +16,10 @@ _ESCAPES = re.compile(rb"\x1b\[[0-9;]*m")
 _PREFIX = re.compile(
     rb"(?:\[[^\]\n]{0,80}\]\s*|\([^)\n]{0,60}\)\s*|[\w.-]{1,40}\s*\|\s*|\d{4}-\d\d-\d\d[T ][\d:.,Z+-]+\s+|\s+|(?:INFO|ERROR|WARNING|DEBUG)\b:?\s*|\d+:\s+)*"
 )
-_VALUE_LINE = re2.compile(rb"(?m)^[^\S\n]*[\"']?[Vv]alue[\"']?\s*[:=]")
-_HANGING_END = re2.compile(
-    rb"(?:[A-Za-z0-9\"']:|(?i:passw(?:or)?d|passphrase|secret|token|key))[ \t]*(?:[|>][+-]?\d?)?[ \t]*\r?\n[ \t]+[^ \t\n]"
-)
 _OPEN = re2.compile(
     rb"(?m)(?:^|[^A-Za-z0-9])((?:hf_|sk-|gh[pousr]_|github_pat_|glpat-|nvapi-|xox[a-z]-|AKIA|AIza|eyJ|npm_|pypi-|dckr_pat_|hvs\.)[A-Za-z0-9-]*)\\?\r?$"
 )
 _CONTINUED = re.compile(rb"[A-Za-z0-9_.-]{4,}")
-
-
-_NAMED_VALUE = re.compile(
-    rb"[^\S\n]*[-{,]?\s*[\"']?(?:name|key|Name|Key)[\"']?\s*[:=]\s*[\"']?(?P<name>[A-Za-z][\w.-]{2,80})[\"']?,?[ \t]*\r?\n"
-    rb"[^\S\n]*[\"']?(?:value|Value)[\"']?\s*[:=][ \t]*(?P<quote>[\"']?)(?P<value>[^\n]+)",
-)
-_HANGING = re.compile(
-    rb"[^\S\n]*(?:- )?[\"']?(?P<name>[A-Za-z][\w.-]{2,80})[\"']?[ \t]*:?[ \t]*(?:[|>][+-]?\d?)?[ \t]*\r?\n(?P<value>[^\S\n]+\S[^\n:]*)(?=\n|$)"
-)
-
-
-class Span(NamedTuple):
-    """Bytes of a log that belong to one secret; ``value`` is all of it."""
-
-    start: int
-    end: int
-    value: str
 
 
 def blocks(data: bytes) -> Iterator[Span]:
@@ -49,23 +28,7 @@ def blocks(data: bytes) -> Iterator[Span]:
         yield from _pem(data, found)
     for found in _OPEN.finditer(data):
         yield from _wrapped(data, found.start(1), found.end(1))
-    for found in _VALUE_LINE.finditer(data):
-        before = data.rfind(b"\n", 0, max(found.start() - 1, 0)) + 1
-        yield from _values(data, _NAMED_VALUE, before)
-    for found in _HANGING_END.finditer(data):
-        yield from _values(data, _HANGING, data.rfind(b"\n", 0, found.start()) + 1)
-
-
-def _values(data: bytes, form: "re.Pattern[bytes]", at: int) -> Iterator[Span]:
-    """A value that stands in the line below its name, which begins at ``at``."""
-    found = form.match(data, at)
-    if found:
-        kind = key_class(found["name"].decode("ascii", "replace"))
-        value = found["value"].strip().rstrip(b",").strip(b"\"'")
-        text = value.decode("utf-8", "replace")
-        if kind in {"password", "secret", "header"} and is_secret(text, kind):
-            start = found.start("value") + found["value"].index(value)
-            yield Span(start, start + len(value), text)
+    yield from hanging(data)
 
 
 def _pem(data: bytes, header: re.Match[bytes]) -> Iterator[Span]:
@@ -116,5 +79,5 @@ def _wrapped(data: bytes, start: int, end: int) -> Iterator[Span]:
 def _looks_cut(text: bytes) -> bool:
     kinds = [bool(re.search(kind, text)) for kind in (rb"[a-z]", rb"[A-Z]", rb"\d")]
     return sum(kinds) >= 2 and not re.fullmatch(
-        rb"[A-Z]?[a-z]+[\d.]*|\d+[a-z]?|(?:[A-Z]?[a-z]+[_-]?)+\d*|[\d:.-]+\w", text
+        rb"[A-Z]?[a-z]+[\d.]*|\d+[a-z]?|(?:[A-Z]?[a-z]{2,}[_-]?)+\d*|[\d:.-]+\w", text
     )

@@ -20,6 +20,8 @@ _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _OURS = re.compile(r"t[0-9a-f]{20}")
 """What names a text that was scored, in records of this package."""
 _SHAPE = re.compile(r"\d+x\d+(?:x\d+)*")
+_SPECIALIZED = re.compile(r"(?:\d{1,2}(?:d|c|de)){3,}")
+"""The end of a name of a kernel of Triton: which argument is divisible, which constant."""
 _UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _BASE32 = re.compile(r"[A-Z2-7]{51,56}|[a-z2-7]{51,56}")
 _SPOKEN = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{2,}(?![a-z])|\d+")
@@ -63,7 +65,7 @@ def _many_kinds(text: str) -> bool:
 
 def _mixed(word: str, least: float = 0.0) -> bool:
     """Letters of both cases and digits follow each other as in a lottery, not as in the parts of a name."""
-    word = _SHAPE.sub("", word)
+    word = _SPECIALIZED.sub("", _SHAPE.sub("", word))
     if len(word) < 14:
         return False
     kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" if c.islower() else "s" for c in word]

@@ -9,7 +9,7 @@ from typing import Any
 import re2
 
 from repro.redact import chance as chances
-from repro.redact import people, places
+from repro.redact import models, owners, people, places
 from repro.redact import tokens as forms
 from repro.redact.blocks import blocks
 from repro.redact.finds import Find
@@ -23,7 +23,7 @@ _KEYS = (
     r"(?i)pass(?:w|phrase|code|key|\b|_|[\"'=:])|pwd|pswd|secret|credential|\bcreds?|api[_ -]?key|auth|cookie|bearer|basic |netrc|login|mnemonic|connection|conn_?str|\bdsn|jwt|\bpsk|webhook|otp\b|\bpin\b|session_?id|jsession|csrf"
     r"|key[s]?(?:[_-]\w{1,8})?\\*[\"'`\]]?(?:\s*[=:,>]|\s+is |\s+[\"'`]|\s+[^\s]{14})|(?:token|sig|salt|sas|signature|phrase)(?:[_-]\w{1,8})?\\*[\"'`\]]?(?:\s*[=:,>]\s*\\*[\"'`b]{0,3}\d*[^\s\d,.)]|\s+is |\s+was |\s+\\*[\"'`]|\s+[^\s]{14})|-token[ =]"
     r"|(?:user|owner|logname|host|node|server|peer|addr|address|endpoint|pod|machine|remote|proxy|broker|gateway|nodelist|fqdn|author|submitter|uname)(?:name|names|id|s|list)?(?:[_-]\w{1,8})?\\*[\"'`\]]?(?:\(\))?\s*[=:,]"
-    r"|uuid|guid|serial|\bs/?n\b|service.?tag|asset.?tag|chassis|machine.?id|boot.?id|host.?id|instance.?id|ssn|cvv|sshpass|-pass|curl|mysql|maria|redis-cli|docker|podman|ldap|echo|net use|machine |_pass|model[a-z_-]*\\*[\"'`]?[ =:,]+\\*[\"'`]?/|tokenizer[_-]?(?:path)?\\*[\"'`]?[ =:,]+\\*[\"'`]?/|_KEY |_key |_TOKEN |\bpw\b|code=|pass="
+    r"|uuid|guid|serial|\bs/?n\b|service.?tag|asset.?tag|chassis|machine.?id|boot.?id|host.?id|instance.?id|ssn|cvv|sshpass|-pass|curl|mysql|maria|redis-cli|docker|podman|ldap|echo|net use|\buser(?:name)? [\w.@-]+:[^\s]|machine |_pass|model[a-z_-]*\\*[\"'`]?[ =:,]+\\*[\"'`]?/|tokenizer[_-]?(?:path)?\\*[\"'`]?[ =:,]+\\*[\"'`]?/|_KEY |_key |_TOKEN |\bpw\b|code=|pass="
 )
 
 
@@ -43,16 +43,22 @@ FINDERS = (
     Finder(r"/[^/\s]+/|\\\\|[A-Za-z]:[\\/]|~", paths),
     Finder(r"(?:^|[^\d.])(?:[1-9]\d?|1[013-9]\d|12[0-689]|2\d\d)(?:\.\d{1,3}){3}", places.ipv4),
     Finder(
-        r"(?:[0-9A-Fa-f]{1,4}[:-]){5}|[0-9A-Fa-f]{1,4}::|::[0-9A-Fa-f]|[0-9a-f]{4}\.[0-9a-f]{4}\.|(?i:guid|gid|lid)[ =:]|(?:[0-9a-f]{4}:){3}",
+        r"(?:[0-9A-Fa-f]{1,4}[:-]){5}|[0-9A-Fa-f]{1,4}::|::[0-9A-Fa-f]|[0-9a-f]{4}\.[0-9a-f]{4}\.|(?i:guid|gid|lid|host_?hash)|(?:[0-9a-f]{4}:){3}",
         places.long_addresses,
     ),
+    Finder(
+        r"(?:ip|node|host|worker)[_-]\d{1,3}[_-]\d|(?:://|[\"' =:])(?:0[xX][0-9a-fA-F]{8}|\d{9,10}|0\d{1,3}\.|0x[0-9a-fA-F]{1,2}\.)",
+        places.odd_addresses,
+    ),
+    Finder(models.HINT, models.model_names),
+    Finder(owners.HINT, owners.owners),
     Finder(r"[A-Za-z0-9_]@[A-Za-z0-9]", people.emails),
     Finder(r"@[A-Za-z0-9.-]+:[A-Za-z0-9_~]", places.copied),
     *(Finder(hint, partial(people.in_context, context)) for hint, context in people.CONTEXTS),
     Finder(places.FQDN_HINT, places.qualified),
     *(Finder(hint, partial(places.in_context, context)) for hint, context in places.CONTEXTS),
     Finder(
-        r"(?i:gpu|mig)-|(?i:s/n)|arn:|projects/|subscriptions/|(?:i|vol|eni|subnet|vpc|sg|ami|snap|eipalloc|rtb|fs|r|lt)-0?[0-9a-f]{8}",
+        r"(?i:gpu|mig)-|uuid-|(?i:s/n)|arn:|projects/|subscriptions/|(?:i|vol|eni|subnet|vpc|sg|ami|snap|eipalloc|rtb|fs|r|lt)-0?[0-9a-f]{8}",
         places.hardware,
     ),
     Finder(

@@ -4,7 +4,20 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
 Category: TypeAlias = Literal[
-    "secret", "word", "prompt", "email", "uuid", "serial", "path", "mac", "ip", "host", "user", "variable"
+    "secret",
+    "word",
+    "prompt",
+    "email",
+    "uuid",
+    "serial",
+    "path",
+    "mac",
+    "ip",
+    "phone",
+    "host",
+    "user",
+    "name",
+    "variable",
 ]
 
 ORDER: tuple[Category, ...] = (
@@ -17,8 +30,10 @@ ORDER: tuple[Category, ...] = (
     "path",
     "mac",
     "ip",
+    "phone",
     "host",
     "user",
+    "name",
     "variable",
 )
 """Where two finds overlap, both are replaced, by the pseudonym of the one that stands here first."""

@@ -8,6 +8,7 @@ from repro.redact.finds import Find
 
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _IS_KEY = re.compile(r'"\s*:')
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _SHORTEST = 6
 
 
@@ -41,8 +42,10 @@ def _clipped(text: str, find: Find, literals: list[tuple[int, int]], values: lis
             value = find.value if last == find.end else text[find.start : last]
             yield _whole_escapes(text, find._replace(end=last, value=value), start, end)
             return
-    if not any(start <= find.end and find.start <= end for start, end in literals):
-        yield find  # a number
+    if not any(start - 1 <= find.end and find.start <= end + 1 for start, end in literals) and _NUMBER.fullmatch(
+        text, find.start, find.end
+    ):
+        yield find
 
 
 def _whole_escapes(text: str, find: Find, first: int, last: int) -> Find:

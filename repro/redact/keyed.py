@@ -21,8 +21,15 @@ _QUOTED = re.compile(r"[bruBRU]{0,2}(?P<open>\\*)(?P<mark>[\"'`])")
 _UNQUOTED = re.compile(
     r"(?:[^\s\"'`\\,;&<>)\]}|]|\\(?![nrt\"'`\\])|[,;&|](?=[^\s\"'\\])(?![\w.-]{1,40}\s*[=:])|[)\]}](?=[^\s,;:)\]}.\"'\\])|[<>](?=\w))+"
 )
+_DOUBLED = re.compile(r"''(?=[\w ])")
+_ITEM = re.compile(
+    r"[\s,]*[bru]?(?P<open>\\*)(?P<mark>[\"'])(?P<value>(?:(?!(?P=mark))[^\\]|\\(?!(?P=mark)))*?)(?P=open)(?P=mark)"
+)
+_WRAPPED = re.compile(r"(?:\w*Secret\w*|\w*Password\w*|Some|str|bytes|repr|f)\(\s*(?=[bru]?\\*[\"'])")
+_EMPTY = re.compile(r"[\[(]\s*[\])]")
+_LISTED = frozenset(("password", "secret", "weak", "weakest", "number"))
 _REST = re.compile(r"(?:[^\"'`\n\\]|\\(?![nr\"'`\\]))+")
-_PLACEHOLDER = re.compile(r"<[A-Za-z][^<>\n]{0,60}>")
+_PLACEHOLDER = re.compile(r"<[A-Za-z][^<>\n]{0,60}>|\[[A-Za-z_ *]+\]")
 _NO_VALUE = frozenset(
     "not no none set missing required invalid empty wrong incorrect expired too being a an the used stored unset ok valid only optional given provided"
     " null never always now already disabled enabled shown hidden redacted accepted rejected ignored in on for by as correct needed loaded read sent".split()
@@ -34,12 +41,15 @@ _SCHEME = re.compile(
 _COMMANDS = re.compile(
     r"(?:sshpass\s+-p\s*|\blogin\b.{0,160}?\s-p\s*|redis-cli\b.{0,80}?\s(?:-a|--pass)\s+"
     r"|(?:mysql|mysqldump|mariadb|mysqladmin)\b.{0,80}?\s-p|ldap\w+\b.{0,120}?\s-w\s+|-pass(?:in|out)?\s+pass:|curl\b.{0,200}?\s-u\s*[\"']?(?P<who>[^\s:\"']+):"
-    r"|curl\b.{0,200}?--user[ =][\"']?[^\s:\"']+:|wget\b.{0,120}?--(?:http-)?password[ =]|expect\s+.{0,40}send\s+\"|echo\s+(?=\S+\s*\|\s*(?:sudo|docker|podman|gh|passwd|huggingface-cli))"
+    r"|curl\b.{0,200}?--user[ =][\"']?[^\s:\"']+:|wget\b.{0,120}?--(?:http-)?password[ =]|curl\b.{0,200}?\s(?:-b|--cookie)[ =]*|(?i:auth)\s+(?:LOGIN|PLAIN)\s+(?:\S+\s+)?|\buser(?:name)?\s+[A-Za-z_][\w.@-]{1,40}:(?!\s)|expect\s+.{0,40}send\s+\"|echo\s+(?=\S+\s*\|\s*(?:sudo|docker|podman|gh|passwd|huggingface-cli))"
     r"|huggingface-cli\s+login\b.{0,40}?--token\s+|wandb\s+login\s+(?:--\S+\s+)*|ngc\s+config\s+set\s+.{0,20}|net\s+use\s+.{0,60}?\s/user:\S+\s+)"
     r"[\"']?(?P<value>[^\s\"'|]{3,})"
 )
 _BRACKETED = re.compile(
     r"(?i)\b(?:password|passwd|passphrase|secret|token|api[ _-]?key)\s*[(\[]\s*[\"']?(?P<value>[^\s\"'()\[\]=]{6,200})[\"']?\s*[)\]]"
+)
+_NAMED_AFTER = re.compile(
+    r"(?i)[\"']value\\*[\"']\s*:\s*\\*[\"'](?P<value>[^\"'\\]{1,400})\\*[\"']\s*,\s*\\*[\"'](?:name|key)\\*[\"']\s*:\s*\\*[\"'](?P<name>[\w.-]{2,80})\\*[\"']"
 )
 _NETRC = re.compile(r"\b(?:login|account)\s+(?P<login>\S+)|\bpassword\s+(?P<value>\S+)")
 _PAIR_OF = re.compile(
@@ -76,8 +86,17 @@ def keyed(text: str) -> Iterator[Find]:
     for found in _BRACKETED.finditer(text):
         if guarded(found["value"]) and not says_nothing(found["value"]):
             yield Find(found.start("value"), found.end("value"), "secret", found["value"])
+    yield from _named_after(text)
     yield from _netrc(text)
     yield from _spoken(text)
+
+
+def _named_after(text: str) -> Iterator[Find]:
+    """Values that stand before their name: `{"value": …, "name": "TOKEN"}`."""
+    for found in _NAMED_AFTER.finditer(text):
+        kind = key_class(found["name"])
+        if kind in {"password", "secret", "header"} and is_secret(found["value"], kind):
+            yield Find(found.start("value"), found.end("value"), "secret", found["value"])
 
 
 def _netrc(text: str) -> Iterator[Find]:
@@ -111,30 +130,51 @@ def _is_credential(value: str) -> bool:
 
 
 def _value(text: str, pair: re.Match[str], kind: KeyClass) -> Iterator[Find]:
-    if pair["space"] is not None and not _space_counts(pair, kind, text):
-        return
-    if pair["xml"] is not None and text[max(pair.start() - 1, 0)] != "<":
-        return
-    if pair["list"] is not None and pair["close"] is None:
+    if not _is_pair(text, pair, kind):
         return
     start = pair.end()
     if (named := _VALUE_OBJECT.match(text, start - len(pair["list"] or ""))) and pair["list"] is not None:
         start = named.end()
     if _PLACEHOLDER.match(text, start) and pair["xml"] is None:
         return
+    if kind in _LISTED and text.startswith(("[", "("), start):
+        items = list(_items(text, start))
+        for begin, end in items:
+            yield from judged(text, begin, end, kind)
+        if items or _EMPTY.match(text, start):
+            return
+    if (wrapped := _WRAPPED.match(text, start)) is not None:
+        start = wrapped.end()
     begin, end = _span(text, start, kind, pair)
-    if (
-        pair["sep"] is not None
-        and pair["sep"].strip()[:1].isalpha()
-        and text[begin:end].lower().split(" ")[0] in _NO_VALUE
-    ):
-        return
-    if pair["name"] in {"PWD", "OLDPWD"} and text.startswith("/", begin):
-        return
-    if pair["name"].lower() == "pass" and begin == start and (pair["sep"] or "")[-1:].isspace():
-        return  # `pass: 3 of 5`
-    if begin < end:
+    if begin < end and not _says_otherwise(text[begin:end], pair, is_bare=begin == start):
         yield from judged(text, begin, end, kind)
+
+
+def _is_pair(text: str, pair: re.Match[str], kind: KeyClass) -> bool:
+    """True if what stands between name and value joins them."""
+    if pair["space"] is not None:
+        return _space_counts(pair, kind, text)
+    if pair["xml"] is not None:
+        return text[max(pair.start() - 1, 0)] == "<"
+    return pair["list"] is None or pair["close"] is not None
+
+
+def _says_otherwise(value: str, pair: re.Match[str], *, is_bare: bool) -> bool:
+    """True for `password is required`, `PWD=/x` and `pass: 3 of 5`."""
+    separator = pair["sep"]
+    if separator is not None and separator.strip()[:1].isalpha() and value.lower().split(" ")[0] in _NO_VALUE:
+        return True
+    if pair["name"] in {"PWD", "OLDPWD"} and value.startswith("/"):
+        return True
+    return pair["name"].lower() == "pass" and is_bare and (separator or "")[-1:].isspace() and not guarded(value)
+
+
+def _items(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """Where the texts in quotes of a list begin and end."""
+    at = start + 1
+    while (item := _ITEM.match(text, at)) is not None:
+        yield item.span("value")
+        at = item.end()
 
 
 def _space_counts(pair: re.Match[str], kind: KeyClass, text: str) -> bool:
@@ -163,6 +203,8 @@ def _span(text: str, start: int, kind: KeyClass, pair: re.Match[str]) -> tuple[i
             if not quoted["open"]
             else re.escape(quoted["open"] + quoted["mark"])
         ).search(text, begin)
+        while closing and quoted["mark"] == "'" and _DOUBLED.match(text, closing.start()):
+            closing = closing.re.search(text, closing.end() + 1)
         if closing:
             return begin, closing.start()
         start = begin

@@ -115,7 +115,7 @@ def _qualified(name: str, words: list[str]) -> KeyClass | None:
         if before in _TOKEN_WORDS:
             return None
         return "secret" if before else "weak"
-    if last == "id" and before == "key" and "access" in words:
+    if last == "id" and before == "key" and ("access" in words or "private" in words):
         return "secret"
     if last in {"pin", "salt", "sas", "sig", "code", "signature", "sid"} and before in _KEY_OWNERS | {
         "amz",

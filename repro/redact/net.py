@@ -13,6 +13,8 @@ from repro.redact.redactor import Redactor
 from repro.redact.vocabulary import PSEUDONYM
 
 _CANDIDATE = re.compile(rb"[A-Za-z0-9+/=_-]{16}|(?i:pass|secret|key|token|auth|credential|://)")
+_PADDED = re.compile(rb"[\0\t\n\r\x1b -~\x80-\xff]*")
+"""Text with NULs: arguments of commands, UTF-16."""
 _PRINTABLE = re.compile(rb"[\t -~]{6,}")
 _BENIGN = re.compile(
     r"[0-9a-f]{7,16}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128}|[0-9A-F]{32,64}|0x[0-9a-fA-F]+"
@@ -52,7 +54,7 @@ def _is_binary(data: bytes) -> bool:
         data[:4] == b"\x7fELF"
         or data[:2] in {b"\x1f\x8b", b"PK"}
         or data[:4] == b"\x28\xb5\x2f\xfd"
-        or head.count(b"\0") * 100 > len(head)
+        or (head.count(b"\0") * 100 > len(head) and _PADDED.fullmatch(head) is None)
     )
 
 

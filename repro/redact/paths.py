@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from repro.redact.finds import Find
+from repro.redact.models import named
 from repro.redact.people import user
 from repro.redact.places import _ENDPOINTS
 from repro.redact.vocabulary import KEPT_FILE, PSEUDONYM, PUBLIC_MODEL, SYSTEM, TAIL
@@ -43,7 +44,9 @@ def paths(text: str) -> Iterator[Find]:
 
 
 def whole(path: str, at: int) -> Iterator[Find]:
-    """A value that is known to be a path, as that of a flag: one of a single part too."""
+    """A value that is known to be a path, as that of a flag: one of a single part too; or the name of a model."""
+    if "/" in path and not path.startswith(("/", ".", "~")):
+        yield from named(path, at)
     if path.startswith("/") and not PSEUDONYM.match(path.lstrip("/")):
         if path.count("/") == 1 and len(path) > 1:
             yield Find(at, at + len(path), "path", path)
@@ -89,6 +92,8 @@ def _is_request(path: str) -> bool:
 
 
 def _is_no_path(path: str) -> bool:
+    if path.startswith("/,"):
+        return True
     parts = [part for part in path.split("/") if part]
     return len(parts) < 2 or all(re.fullmatch(r"[\d.,%+=-]+[a-zA-Z]{0,3}", part) for part in parts)
 

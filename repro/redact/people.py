@@ -63,6 +63,10 @@ CONTEXTS = (
             rf"(?:~(?P<a>[a-z][a-z0-9_.-]+)/|\bchown\s+(?:-R\s+)?(?P<b>{_NAME})[:\s]|\bsu\s+-\s*(?P<c>{_NAME})(?:\s|$)|\bssh\s+-l\s+(?P<d>{_NAME}))"
         ),
     ),
+    (
+        r"\buser(?:name)? [A-Za-z]",
+        re.compile(rf"(?i)\buser(?:name)? (?P<a>{_NAME}):(?=[^\s:/]{{4,}})"),
+    ),
     (r":[x*!]:\d", re.compile(rf"\b(?P<a>{_NAME}):[x*!]:\d+:\d+:(?P<b>[^:\n]*):")),
     (
         r"[A-Z0-9]\\\\?[a-z]",

@@ -20,7 +20,7 @@ FQDN_HINT = rf"[A-Za-z0-9]\.(?i:{_SURE}|{_UNSURE})(?:[^A-Za-z0-9_(.-]|\.?$|\.[^A
 _SURE_TLD = re.compile(_SURE)
 _BELOW = re.compile(r"(?::\d{2,5})?(?P<path>/[\w.-]+(?:/[\w.-]+)*)")
 URL = re.compile(
-    r"(?<![A-Za-z0-9+.-])(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,24})://(?:(?P<creds>[^\s/@\"'<>\\]{0,256}(?::(?!\d{1,5}(?:[/\s\"']|$))[^\s\"'<>\\]{0,512})?)@)?"
+    r"(?<![A-Za-z0-9+.-])(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,24})://(?:(?P<creds>(?:[^\s/@\"'<>\\]|\\{1,2}(?=[A-Za-z][\w.-]*:[^\s/@]{1,64}@)){0,256}(?::(?!\d{1,5}(?:[/\s\"']|$))[^\s\"'<>\\]{0,512})?)@)?"
     r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]*)(?P<port>:\d+)?(?P<path>/[^\s\"'<>?#\\)}\],;`]*)?(?P<query>[?#][^\s\"'<>\\)}`]*)?"
 )
 _PARAMETER = re.compile(r"[?&;#](?P<name>[\w.%-]+)=(?P<value>[^&;#\s]+)")
@@ -103,6 +103,12 @@ _IPV4 = re.compile(
     r"(?<![A-Za-z0-9_.])(?P<ip>(?:\d{1,3}\.){3}\d{1,3})(?![\w]|\.\d)(?P<after>:\d{1,5}(?!\d)|/\d{1,2}(?![\d.]))?"
 )
 _UNDERLINED = re.compile(r"(?<=_)(?P<ip>(?:10|172|192|100)\.\d{1,3}\.\d{1,3}\.\d{1,3})(?![\w.])(?P<after>)")
+_JOINED = re.compile(
+    r"(?<![A-Za-z0-9])(?:ip|node|host|worker)[_-](?P<ip>(?:\d{1,3}_){3}\d{1,3}|(?:\d{1,3}-){3}\d{1,3})(?![\w-])"
+)
+_NUMERIC = re.compile(
+    r"(?:://|(?i:\b(?:host|addr|address|ip|peer|connect(?:ed|ing)? to)[\"']?[ =:]+[\"']?))(?P<ip>0[xX][0-9a-fA-F]{8}|[1-4]\d{9}|[1-9]\d{8}|0\d{1,3}(?:\.0?\d{1,3}){3}|0x[0-9a-fA-F]{1,2}(?:\.0x[0-9a-fA-F]{1,2}){3})(?=[:/\s,)\"']|$)"
+)
 _VERSION_BEFORE = re.compile(
     r"(?i)(?:[=~<>!]=\s*|\.so\.|[-_]|\bv|\bver(?:sion)?s?[\w\s\"':=(,.]{0,20}|\b(?:cudnn|cublas\w*|cuda\w*|nccl|cusparse\w*|cufft|curand|cusolver|nvjitlink|nvtx|nvrtc|tensorrt|driver|release|toolkit|runtime|build|firmware|vbios|vib|cu1[123]|inforom|image version)\b[\w\s\"':=(,@/+-]{0,24})$"
 )
@@ -113,16 +119,20 @@ _MAC = re.compile(
     r"(?<![\w:.-])(?:[0-9A-Fa-f]{2}:){5,}[0-9A-Fa-f]{2}(?![\w:])|(?<![\w-])(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2}(?![\w-])|(?<![\w.])(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}(?![\w.])"
 )
 _GUID = re.compile(
-    r"(?<![\w:])(?:[0-9a-f]{4}:){3}[0-9a-f]{4}(?![\w:])|(?i:\b(?:guid|gid|lid|port_guid|node_guid|sys_image_guid)[ =:]+)(?P<value>0x[0-9a-f]{12,16})"
+    r"(?<![\w:])(?:[0-9a-f]{4}:){3}[0-9a-f]{4}(?![\w:])|(?i:\b(?:\w*guid|gid|lid|host_?hash)\\*[\"']?[ =:]+\\*[\"']?)(?P<value>0x[0-9a-fA-F]{12,16})"
 )
+_PACKAGE = re.compile(r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]{2,80})(?:\[[\w,-]+\])? @ $")
+"""A package that was installed from the address that follows."""
 _IN_URL = re.compile(r"://\S*\Z")
 _COPIED = re.compile(rf"(?<![\w.-])[\w.-]+@(?P<host>{_HOST}):(?P<path>[A-Za-z0-9_~][\w.~-]*(?:/[\w.~-]+)+)")
 _LABELLED = re.compile(r"(?<!\w)[Ss]/[Nn]\s*[:=#]?\s*(?P<value>(?=[A-Z-]*\d)[A-Z0-9-]{5,})")
 _GPU = re.compile(
     r"(?<![A-Za-z0-9])(?:GPU|MIG|gpu|mig)-(?:GPU-)?[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){0,3}(?:-[0-9a-fA-F]{1,12})?(?:/\d+/\d+)?(?![A-Za-z0-9])"
 )
+_BESIDE = re.compile(r"(?<![\w.:-])(?P<value>[01]\d{12})(?=\s*(?:,|;|\t|$))")
+"""The serial number of a GPU in a table that has its UUID in the same line."""
 _CLOUD = re.compile(
-    r"(?<![A-Za-z0-9])(?:i|vol|eni|subnet|vpc|sg|ami|snap|eipalloc|rtb|fs|r|lt)-0?[0-9a-f]{8,17}(?![A-Za-z0-9])|arn:aws[\w-]*:[\w-]*:[\w-]*:\d{12}:[^\s\"',]+|(?<=projects/)[a-z][a-z0-9-]{4,28}[a-z0-9](?=/)|(?<=subscriptions/)[0-9a-f-]{36}"
+    r"(?<![A-Za-z0-9])(?:i|vol|eni|subnet|vpc|sg|ami|snap|eipalloc|rtb|fs|r|lt)-0?[0-9a-f]{8,17}(?![A-Za-z0-9])|arn:aws[\w-]*:[\w-]*:[\w-]*:(?:\d{12})?:[^\s\"',]+|(?<=projects/)[a-z][a-z0-9-]{4,28}[a-z0-9](?=/)|(?<=subscriptions/)[0-9a-f-]{36}"
 )
 
 
@@ -141,7 +151,7 @@ def is_host(name: str) -> str | None:
     """The name if it could name a machine of somebody, else None."""
     if PSEUDONYM.fullmatch(name) or is_public(name) or not re.search("[A-Za-z]", name):
         return None
-    return name if len(name) >= 2 and not re.fullmatch(r"0x[0-9a-fA-F]+|[0-9a-f]{12,}", name) else None
+    return name if len(name) >= 2 and not re.fullmatch(r"0x[0-9a-fA-F]+|[0-9a-f]{13,}", name) else None
 
 
 def hosts_in(value: str, at: int, *, certain: bool) -> Iterator[Find]:
@@ -200,6 +210,8 @@ def web_addresses(text: str) -> Iterator[Find]:
         if host and not host.startswith("[") and not re.fullmatch(r"[\d.]+", host) and is_host(host):
             yield Find(found.start("host"), found.end("host"), "host", host.rstrip("."))
         public = bool(host) and is_public(host)
+        if host and not public:
+            yield from _package(text, found.start())
         path = found["path"] or ""
         if (
             not public
@@ -211,6 +223,12 @@ def web_addresses(text: str) -> Iterator[Find]:
             yield Find(found.start("path"), found.start("path") + len(path.rstrip("/.:")), "path", path.rstrip("/.:"))
     if "=" in text:
         yield from _parameters(text)
+
+
+def _package(text: str, end: int) -> Iterator[Find]:
+    found = _PACKAGE.search(text, max(end - 90, 0), end)
+    if found and not PSEUDONYM.fullmatch(found["name"]):
+        yield Find(found.start("name"), found.end("name"), "name", found["name"])
 
 
 def _parameters(text: str) -> Iterator[Find]:
@@ -293,6 +311,12 @@ def ipv4(text: str) -> Iterator[Find]:
             yield Find(found.start("ip"), found.end("ip"), "ip", found["ip"])
 
 
+def odd_addresses(text: str) -> Iterator[Find]:
+    """IPv4 addresses as one number, in octal or hexadecimal, and with other marks between their parts."""
+    for found in (*_JOINED.finditer(text), *_NUMERIC.finditer(text)):
+        yield Find(found.start("ip"), found.end("ip"), "ip", found["ip"])
+
+
 def long_addresses(text: str) -> Iterator[Find]:
     """IPv6, MAC and InfiniBand addresses that lead to one machine."""
     macs = [(found.start(), found.end()) for found in _MAC.finditer(text) if not re.fullmatch(r"[fF0:.-]+", found[0])]
@@ -314,7 +338,11 @@ def hardware(text: str) -> Iterator[Find]:
     for found in _LABELLED.finditer(text):
         yield Find(found.start("value"), found.end("value"), "serial", found["value"])
     for found in (*_GPU.finditer(text), *_CLOUD.finditer(text)):
-        yield Find(found.start(), found.end(), "uuid", found[0])
+        if not PSEUDONYM.fullmatch(found[0]):
+            yield Find(found.start(), found.end(), "uuid", found[0])
+    if "GPU-" in text or "uuid-" in text:
+        for found in _BESIDE.finditer(text):
+            yield Find(found.start("value"), found.end("value"), "serial", found["value"])
 
 
 def _is_ipv4(ip: str, after: str | None, text: str, at: int) -> bool:

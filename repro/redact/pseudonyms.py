@@ -8,7 +8,7 @@ import re2
 from repro.redact.finds import Category, Find
 from repro.redact.vocabulary import WITHHELD
 
-_STANDING = re2.compile(rb"(?:secret|word|prompt|email|uuid|serial|path|mac|ip|host|user)-\d+")
+_STANDING = re2.compile(rb"(?:secret|word|prompt|email|uuid|serial|path|mac|ip|phone|host|user|name)-\d+")
 _COMMON_LABELS = frozenset(
     "www api app git mail smtp ftp ns1 ns2 dns proxy gateway registry docs static cdn login auth db vpn".split()
 )
@@ -63,7 +63,7 @@ class Pseudonyms:
 
 def identity(category: Category, value: str) -> tuple[Category, str]:
     """What makes two texts the same one."""
-    if category in {"host", "user", "mac", "uuid", "email", "word"}:
+    if category in {"host", "user", "mac", "uuid", "email", "word", "name"}:
         value = value.lower().rstrip(".")
     if category == "path":
         value = re.sub(r"[\\/]+", "/", value).rstrip("/")

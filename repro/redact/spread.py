@@ -10,8 +10,9 @@ from urllib.parse import quote, quote_plus
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
+from repro.redact.domains import owner_of
 from repro.redact.finds import Category, Find
-from repro.redact.vocabulary import NO_HOST, NOBODY, NOTHING
+from repro.redact.vocabulary import MODULES, NO_HOST, NOBODY, NOTHING
 
 _WORDY = frozenset(
     "max mark will art bill grace hope rose page chase frank may june dean grant miles lane drew pat sky ray gene rob jack"
@@ -55,8 +56,14 @@ class Spread:
             self._learn_secret(find)
         elif find.category in {"uuid", "serial", "email", "mac", "ip"} and len(find.value) >= 6:
             self._add_cases(find.value, find, _HOST_EDGE)
+            if find.category == "email":
+                self._learn_domain(find.value.rpartition("@")[2])
         elif find.category == "host":
             self._learn_host(find)
+        elif find.category == "phone" and len(find.value) >= 9:
+            self._add(find.value, find, _HOST_EDGE)
+        elif find.category == "name" and _is_distinctive_owner(find.value):
+            self._add_cases(find.value, find, _HOST_EDGE)
         elif find.category == "user" and _is_distinctive_name(find.value):
             self._add_cases(find.value, find, _NAME_EDGE)
         elif find.category == "path" and find.value.count("/") >= 2 and 6 <= len(find.value) <= 256:
@@ -97,11 +104,18 @@ class Spread:
 
     def _learn_host(self, find: Find) -> None:
         self._add_cases(find.value, find, _HOST_EDGE)
+        self._learn_domain(find.value)
         label = find.value.partition(".")[0]
         if label != find.value and len(label) >= 4 and re.search(r"[a-zA-Z].*[\d-]|[\d-].*[a-zA-Z]", label):
             self._add_cases(label, find._replace(value=label), _HOST_EDGE)
         for name in _slurm_names(find.value):
             self._add_cases(name, find._replace(value=name), _HOST_EDGE)
+
+    def _learn_domain(self, host: str) -> None:
+        """The name of a company, of which a name of a host or an address of e-mail tells."""
+        owner = owner_of(host)
+        if owner is not None:
+            self._add_cases(owner, Find(0, len(owner), "name", owner), _HOST_EDGE)
 
     def _add_cases(self, text: str, find: Find, edge: "re.Pattern[bytes]") -> None:
         if find.category == "host" and not _is_distinctive_host(text):
@@ -190,6 +204,12 @@ def _is_distinctive_secret(value: str, category: Category) -> bool:
 
 def _is_distinctive_name(name: str) -> bool:
     return (len(name) >= 4 or any(c.isdigit() for c in name)) and name.lower() not in _WORDY | NOBODY | NO_HOST
+
+
+def _is_distinctive_owner(name: str) -> bool:
+    if name.lower() in NO_HOST | _WORDY | NOBODY | MODULES or len(name) < 4:
+        return False
+    return bool(re.search(r"[\d._-]", name)) or len(name) >= 8 or (len(name) >= 6 and not name.islower())
 
 
 def _is_distinctive_host(name: str) -> bool:

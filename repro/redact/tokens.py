@@ -8,7 +8,7 @@ from repro.redact.finds import Find
 _T = r"[A-Za-z0-9_-]"
 _FORMS = (
     # models and data
-    rf"(?:hf|api_org)_[A-Za-z0-9]{{16,}}|sk-{_T}{{16,}}|nvapi-{_T}{{16,}}|wandb_v\d_{_T}{{16,}}|r8_[A-Za-z0-9]{{16,}}",
+    rf"(?:hf|api_org)_[A-Za-z0-9]{{16,}}|sk-{_T}{{16,}}|nvapi-{_T}{{16,}}|wandb_v\d_{_T}{{16,}}|local-[a-f0-9]{{40}}|r8_[A-Za-z0-9]{{16,}}",
     rf"gsk_[A-Za-z0-9]{{20,}}|(?:xai|pplx|csk|fw|tgp_v1|ms|jina|co)[-_][A-Za-z0-9]{{24,}}{_T}*|rpa_[A-Za-z0-9]{{20,}}",
     rf"(?:sk|pk)-lf-{_T}{{16,}}|ls(?:v2_(?:pt|sk)|__)_?{_T}{{16,}}|pcsk_{_T}{{16,}}|dapi[a-f0-9]{{32}}(?:-\d)?|kaggle_{_T}{{16,}}",
     # code
@@ -43,7 +43,7 @@ BEGINNINGS = re.compile(
 HINT = (
     r"(?:hf|org|r8|gsk|v1|v2|rpa|pcsk|kaggle|gh[pousr]|pat|npm|rubygems|dckr|CLOJARS|api|oauth|sntry[us]|figd|ntn|oat"
     r"|nebius|live|test|whsec|shp[a-z]{2}|glsa|glc|phc|tgp)_[A-Za-z0-9_-]{10}"
-    r"|(?:sk|nvapi|gl[a-z]{2,5}|pypi|PMAK|GOCSPX|pul|tskey|xapp|xox[a-z]|sq0[a-z]{3}|key|xkeysib|NR[A-Z]{2}|xai|pplx|csk|fw|ms|co|lf)"
+    r"|(?:sk|nvapi|gl[a-z]{2,5}|pypi|PMAK|GOCSPX|pul|tskey|xapp|xox[a-z]|sq0[a-z]{3}|key|xkeysib|NR[A-Z]{2}|xai|pplx|csk|fw|ms|co|lf|local)"
     r"-[A-Za-z0-9_-]{10}"
     r"|A[KSBCRIGN][A-Z]A[A-Z0-9]{12}|AT[A-Z]{2}|cio|oy2|AIza|ya29|dapi|d[pt][.0]|hv[sbr]\.|atlasv1|eyJ|LTAI|AKID|\dQ~|[MNO][A-Za-z\d_-]{22}"
     r"|:AA|(?:[A-Z0-9]{4,6}-){3}|SG\.|(?:SK|AC)[a-f0-9]{32}|-us\d|SECRET-KEY|EAA|1//0|\$[1256yxba]|ssh-|ecdsa|PuTTY|SHA256:|-----BEGIN|hooks\.slack|webhook|telegram"

@@ -40,12 +40,24 @@ def undone(text: str) -> Iterator[View]:
     """The views of a text: without its escapes, without those that then appear, and so on; none if it has none."""
     if not ESCAPED.search(text):
         return
-    view: View | None = View(text, list(range(len(text))), list(range(1, len(text) + 1)))
+    view = View(text, list(range(len(text))), list(range(1, len(text) + 1)))
     for _ in range(_DEEPEST):
-        view = _once(view) if view is not None else None
-        if view is None:
+        spaced = _spaced(view)
+        after = _once(spaced)
+        if after is not None:
+            view = after
+        elif spaced is not view:
+            view = spaced
+        else:
             return
         yield view
+
+
+def _spaced(view: View) -> View:
+    """A NUL ends each argument of a command, as a blank does; in UTF-16 it is half of each character, and nothing."""
+    if 0 < view.text.count("\0") * 4 < len(view.text):
+        return View(view.text.replace("\0", " "), view.starts, view.ends)
+    return view
 
 
 def _once(view: View) -> View | None:

@@ -3,7 +3,7 @@
 import re
 
 PSEUDONYM = re.compile(
-    r"(?<![A-Za-z0-9-])(?:secret|word|prompt|email|uuid|serial|path|mac|ip|host|user)-\d{1,9}(?![A-Za-z0-9-])"
+    r"(?<![A-Za-z0-9-])(?:secret|word|prompt|email|uuid|serial|path|mac|ip|phone|host|user|name)-\d{1,9}(?![A-Za-z0-9-])"
 )
 WITHHELD = "withheld"
 """What stands for the value of a variable that is not on the list of harmless ones."""

@@ -1,5 +1,6 @@
 """The corpora of planted and of harmless texts."""
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,16 @@ def _planted(name: str) -> list[Planted]:
     return texts
 
 
-PLANTED = [*_planted("planted.txt"), *_planted("held_out.txt")]
+def _blind(name: str) -> list[Planted]:
+    """Lines of JSON; ``gone`` holds what must not be there, some of it only after decoding. ‖ is nothing here too."""
+    texts = []
+    for line in (DATA / name).read_text("utf-8").splitlines():
+        entry = json.loads(line.replace("‖", ""))
+        texts.append(Planted(f"{name}:{entry['id']}", entry["text"], tuple(entry["gone"])))
+    return texts
+
+
+PLANTED = [*_planted("planted.txt"), *_planted("held_out.txt"), *_blind("blind_1.jsonl")]
 HARMLESS = (DATA / "harmless.txt").read_text("utf-8").splitlines()[1:]
 
 
