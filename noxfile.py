@@ -93,9 +93,13 @@ def engine_cpu(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """All tests; with `nox -s engine-cpu tests` those against the real SGLang server too."""
     environment = {"GRAPHREPRO_ENGINE_ENV": str(ENGINE.absolute())} if (ENGINE / "bin" / "python").exists() else {}
-    if environment and not session.posargs:  # what needs torch runs where torch is
+    if session.posargs:
+        python(session, "-m", "pytest", *session.posargs, env=environment)
+        return
+    if environment:  # what needs torch runs where torch is
         session.run(str(ENGINE / "bin" / "python"), "-m", "pytest", "tests/engine", external=True)
-    python(session, "-m", "pytest", *session.posargs, env=environment)
+    python(session, "-m", "pytest", "-n", "2", "--dist", "loadfile", "tests/unit", env=environment)
+    python(session, "-m", "pytest", "--ignore", "tests/unit", env=environment)  # servers and containers: one at a time
 
 
 @nox.session(venv_backend="none", requires=["harness"])
@@ -316,9 +320,13 @@ def update_golden(session: nox.Session) -> None:
 
 @nox.session(name="update-picture", venv_backend="none", requires=["harness"])
 def update_picture(session: nox.Session) -> None:
-    """docs/images/report.png from results/report/findings.html or `-- PAGE`, with Chromium (apt-get install chromium)."""
+    """docs/images/report.png from results/report/findings.html, or `-- PAGE`; needs Chromium (apt-get install chromium)."""
     page = Path(*(session.posargs or ["results/report/findings.html"])).absolute().as_uri()
     quiet = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")
-    size = ("--window-size=1280,1100", "--hide-scrollbars", f"--user-data-dir={session.create_tmp()}")
-    picture = f"--screenshot={Path('docs/images/report.png').absolute()}"
-    session.run("chromium", "--headless", *quiet, *size, picture, page, external=True)
+    size = ("--window-size=1280,860", "--hide-scrollbars", f"--user-data-dir={session.create_tmp()}")
+    picture = Path("docs/images/report.png").absolute()
+    session.run("chromium", "--headless", *quiet, *size, f"--screenshot={picture}", page, external=True)
+    fewer_colours = (
+        "import sys; from PIL import Image; Image.open(sys.argv[1]).quantize(256, 2).save(sys.argv[1], optimize=1)"
+    )
+    python(session, "-c", fewer_colours, str(picture))
