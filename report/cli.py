@@ -5,7 +5,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -15,6 +15,8 @@ from report import console, html, imports, junit, markdown, promote, shelf
 from report.compare import Declared
 from report.document import Document, assemble
 from report.fieldmap import read_map, shipped_names
+from report.kernels import Kernels, chosen
+from report.kernels_load import LoadedKernels, load_kernels
 from report.load import Loaded, load
 from repro import baselines, codec
 from repro.environment import subject_fields
@@ -186,7 +188,7 @@ def _import(arguments: argparse.Namespace) -> None:
 
 
 def _promote(arguments: argparse.Namespace) -> None:
-    run = promote.the_run(load([arguments.directory]).runs, str(arguments.directory))
+    run = promote.the_run(load([arguments.directory]), str(arguments.directory))
     made = promote.promote(run, arguments.cell, arguments.name, now=_now())
     path = shelf.store(made, arguments.baselines or _BASELINES, replace=arguments.replace)
     print(
@@ -201,9 +203,10 @@ def _now() -> str:
 def _build(arguments: argparse.Namespace) -> None:
     roots: list[Path] = arguments.results or [_RESULTS]
     ledger = known.load(arguments.ledger)
-    results = _load(roots, arguments.target)
+    results, kernel_runs = _load(roots, arguments.target, html.prepare)
     if arguments.since is not None:
-        results = _since(results, arguments.since)
+        results, kernel_runs = _since(results, kernel_runs, arguments.since)
+    kernels = _about(chosen(kernel_runs), results, arguments.target)
     against = load([arguments.against], arguments.target) if arguments.against is not None else None
     own, unusable = _own_baselines(arguments.baselines)
     results = replace(results, problems=(*results.problems, *unusable))
@@ -214,6 +217,7 @@ def _build(arguments: argparse.Namespace) -> None:
         tool_version=version("graphrepro"),
         declared=Declared(changed=subject_fields(arguments.changed), margin=arguments.margin),
         ledger=ledger,
+        kernels=kernels,
     )
     out: Path = arguments.out or _RESULTS / "report"
     _write(out, document)
@@ -233,15 +237,26 @@ def _moment(text: str) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _since(results: Loaded, moment: datetime) -> Loaded:
-    kept = results.since(moment)
-    if not kept.runs:
-        newest = max(run.run.created_at for run in results.runs)
+def _since(results: Loaded, kernels: LoadedKernels, moment: datetime) -> tuple[Loaded, LoadedKernels]:
+    kept, checked = results.since(moment), kernels.since(moment)
+    begun = [*(run.created_at for run in results.reported()), *(one.run.created_at for one in kernels.runs)]
+    left = len(begun) - len(kept.reported()) - len(checked.runs)
+    if left == len(begun):
+        newest = max(begun)
         raise NothingToRunError(f"no run began at or after {moment.isoformat()}; the newest is of {newest}")
-    left = len(results.runs) - len(kept.runs)
     if left:
         _tell(f"report: {left} run(s) that began before {moment.isoformat()} are left out")
-    return kept
+    return kept, checked
+
+
+def _about(kernels: Kernels, results: Loaded, target: str | None) -> Kernels:
+    """With ``--target``, the kernel rows about its architecture; all of them if no server was run."""
+    if target is None or not results.runs:
+        return kernels
+    about = kernels.about(run.plan.architecture for run in results.runs if run.plan is not None)
+    if about.hidden:
+        _tell(f"report: {about.hidden} row(s) of the kernel checks about other architectures are left out")
+    return about
 
 
 def _own_baselines(given: Path | None) -> tuple[tuple[Baseline, ...], tuple[Problem, ...]]:
@@ -250,22 +265,25 @@ def _own_baselines(given: Path | None) -> tuple[tuple[Baseline, ...], tuple[Prob
     return shelf.take(given or _BASELINES)
 
 
-def _load(roots: list[Path], target: str | None) -> Loaded:
+def _load(roots: list[Path], target: str | None, meanwhile: Callable[[], None]) -> tuple[Loaded, LoadedKernels]:
     if roots == [_RESULTS] and not _RESULTS.is_dir():
         raise NothingToRunError(
             f"there are no results here yet; type: python -m matrix run --spec {target or 'cpu'} (or --results DIR)"
         )
-    results = load(roots, target)
+    results, kernels = load(roots, target, meanwhile), load_kernels(roots)
     if results.runs:
-        return results
+        return results, kernels
+    known = sorted({run.run.target for run in load(roots).runs}) if target is not None else []
+    if kernels.runs and not known:
+        return results, kernels
     where = ", ".join(str(root) for root in roots)
-    if results.problems:
-        first = results.problems[0]
+    problems = (*results.problems, *kernels.problems)
+    if problems:
+        first = problems[0]
         raise RecordError(
-            f"no run below {where} can be read, and {len(results.problems)} cannot be used; the first: {first.path}: "
+            f"no run below {where} can be read, and {len(problems)} cannot be used; the first: {first.path}: "
             f"{first.problem}"
         )
-    known = sorted({run.run.target for run in load(roots).runs}) if target is not None else []
     if known:
         raise NothingToRunError(f"no run of {target} below {where}; type one of: --target {' | '.join(known)}")
     raise NothingToRunError(f"no run below {where}; type: python -m matrix run --spec {target or 'cpu'}")
@@ -295,4 +313,4 @@ def _advice(document: Document) -> str:
     if document.record.findings:
         first = document.record.findings[0]
         return f"next, for {first.id}: {first.next}"
-    return "nothing was found: no launch has a result yet"
+    return document.nothing.replace("Nothing", "nothing was found").removesuffix(".")

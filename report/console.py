@@ -1,16 +1,17 @@
 """The report for a terminal: what was run, what failed, how sure, compared with what. Plain text, no control codes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tabulate import tabulate
 
 from report.document import Document
 from report.gains import BEST_HEADINGS, best_rows, changed_words, crossover_words
 from report.grid import Place, places
+from report.kernels_console import kernel_text
 from report.load import LoadedRun
 from report.words import NOT_A_GPU, PLANTED, at_label, figure, interval_label, number_label, percent, sign, spoken
 from repro.escape import one_line
-from repro.model import Baseline, BestConfiguration, ComparedNumber, Comparison, Crossover, Findings, Problem
+from repro.model import Baseline, BestConfiguration, ComparedNumber, Comparison, Crossover, Problem
 
 _WIDE = 60
 
@@ -18,7 +19,8 @@ _WIDE = 60
 def render(document: Document) -> str:
     """The tables, with a final newline."""
     parts = [_run(document, run) for run in document.shown]
-    parts.append(_findings(document.record, document.known))
+    parts += [said] if (said := kernel_text(document)) else []
+    parts.append(_findings(document))
     if document.record.comparisons:
         parts.append(_comparisons(document))
     if document.older:
@@ -134,18 +136,16 @@ def _gains(best: Sequence[BestConfiguration], crossovers: Sequence[Crossover]) -
     return [line[: len(line) - len(line.lstrip())] + one_line(line) for line in lines]
 
 
-def _findings(record: Findings, known: Mapping[str, str]) -> str:
-    if not record.findings:
+def _findings(document: Document) -> str:
+    if not document.record.findings:
         return "No findings."
-    blocks = [
-        f"{number}. {found.id} [{found.severity}] {found.statement}\n{_known(known.get(found.id))}   next: {found.next}"
-        for number, found in enumerate(record.findings, start=1)
-    ]
+    blocks = []
+    for number, found in enumerate(document.record.findings, start=1):
+        near = document.near.get(found.id)
+        beside = (document.known.get(found.id), near.text if near else None)
+        lines = "".join(f"   {line}\n" for line in beside if line)
+        blocks.append(f"{number}. {found.id} [{found.severity}] {found.statement}\n{lines}   next: {found.next}")
     return "Findings\n" + "\n".join(blocks)
-
-
-def _known(line: str | None) -> str:
-    return f"   {line}\n" if line else ""
 
 
 def _problems(problems: Sequence[Problem]) -> str:

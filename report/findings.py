@@ -38,6 +38,7 @@ _FAMILIES = (
     "slower",
     "proof",
     "topk",
+    "kernel",
     "inconclusive",
     "void",
     "unfinished",
@@ -56,9 +57,10 @@ def find(
     runs: Sequence[LoadedRun],
     comparisons: Sequence[Comparison] = (),
     best: Sequence[BestConfiguration] = (),
+    kernels: Iterable[tuple[Finding, int, int]] = (),
 ) -> tuple[Finding, ...]:
     """The findings of the runs, what matters most first. The order of ``runs`` and of their cells makes no
-    difference."""
+    difference. ``kernels``: findings of the kernel checks, each with the k of n cases that rank it."""
     ordered = [
         replace(run, cells=tuple(sorted(run.cells, key=lambda cell: cell.id)))
         for run in sorted(runs, key=lambda run: (run.run.target, run.run.run_id))
@@ -81,6 +83,7 @@ def find(
             *migrated(run),
         )
         found += [*map(_from_draft, drafts), *_unfinished(run), *_healthy(run)]
+    found += [(_rank(finding, "kernel", k, n), finding) for finding, k, n in kernels]
     return tuple(finding for _, finding in sorted(found, key=lambda ranked: (*ranked[0], ranked[1].id)))
 
 

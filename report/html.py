@@ -17,7 +17,9 @@ from report.charts.acceptance import acceptance, points
 from report.charts.bar import interval_bar
 from report.charts.concurrency import rates, throughput
 from report.charts.heatmap import heat_map
+from report.charts.kernels import kernel_map
 from report.charts.phases import gpu_rows, moment, time_line
+from report.charts.picture import library
 from report.charts.steps import columns, step_counts, step_histogram
 from report.compare import cell_facts
 from report.console import because, certainty, run_summary, two_sides
@@ -26,6 +28,9 @@ from report.document import Document
 from report.folding import PAGE_BYTES, Folded, Listed, fold, listed, pictured, self_tests_of
 from report.gains import BEST_HEADINGS, best_rows, crossover_words
 from report.grid import grid, places
+from report.kernels_beside import beside_line, beside_table, notes_of
+from report.kernels_told import told as kernels_told
+from report.kernels_words import NO_LAUNCH, NOT_MEASURED
 from report.load import LoadedCell, LoadedRun
 from report.numbers import cell_numbers, shown_checks, shown_numbers, why_withheld
 from report.scores import PLACE_HEADERS, place_rows, score_rows
@@ -58,6 +63,13 @@ def render(document: Document) -> str:
     room = PAGE_BYTES - len(page.encode())
     folded = fold(listed(document), _teller(document), room)
     return _MARK.sub(lambda found: _filled(found, folded), page)
+
+
+def prepare() -> None:
+    """What takes long and needs no document: the pictures' library, and the templates."""
+    library()
+    for name in _environment().list_templates(extensions=["j2"]):
+        _environment().get_template(name)
 
 
 _MARK = re.compile("\x00(launches|note):([^\x00]*)\x00")  # no text on the page has a NUL: it is spelled out
@@ -137,6 +149,8 @@ def _environment() -> Environment:
     environment.globals |= {
         "MOST_TIME_LINES": MOST,
         "NOT_A_GPU": NOT_A_GPU,
+        "NOT_MEASURED": NOT_MEASURED,
+        "NO_LAUNCH": NO_LAUNCH,
         "PLACE_HEADERS": PLACE_HEADERS,
         "PLANTED": PLANTED,
         "SELF_TEST": SELF_TEST,
@@ -147,6 +161,8 @@ def _environment() -> Environment:
         "archived_file": archived_file,
         "armed_lines": armed_lines,
         "because": because,
+        "beside_line": beside_line,
+        "beside_table": beside_table,
         "cell_anchor": _cell_anchor,
         "certainty": certainty,
         "counts": _counts,
@@ -159,6 +175,9 @@ def _environment() -> Environment:
         "crossover_words": crossover_words,
         "gpu_rows": gpu_rows,
         "interval_bar": interval_bar,
+        "kernel_map": kernel_map,
+        "kernel_notes": notes_of,
+        "kernels_told": kernels_told,
         "mark": _mark,
         "same_facts": _same_facts,
         "self_tests_of": self_tests_of,
@@ -191,10 +210,13 @@ def anchor(text: str) -> str:
 
 
 def _cell_anchor(document: Document, cell: str, finding: Finding) -> str:
-    """Of the target that the evidence of the finding is from, should several have such a cell."""
+    """Of the target that the evidence of the finding is from, should several have such a cell. A case of the kernel
+    checks has no place of its own."""
     targets = {link.path.partition("/")[0] for link in finding.evidence if link.path is not None}
     found = [(run.run.target in targets, one.anchor) for run in document.shown for one in run.cells if one.id == cell]
-    return next((name for ours, name in found if ours), found[0][1] if found else cell)
+    return next(
+        (name for ours, name in found if ours), found[0][1] if found else "kernels" if document.kernels else cell
+    )
 
 
 def _finalize(value: object) -> object:

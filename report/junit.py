@@ -1,4 +1,5 @@
-"""`junit.xml`: a suite for each run, a case for each launch, for the places that show test results.
+"""`junit.xml`: a suite for each run, a case for each launch, for the places that show test results; and one for the
+kernel checks.
 
 `fail` and `corrupt` are failures; `inconclusive` and `void` are errors, because a pass would claim what is not known;
 what was not run and what is unsupported is skipped.
@@ -9,6 +10,7 @@ from xml.etree import ElementTree as ET
 
 from report.console import run_summary
 from report.document import Document
+from report.kernels_junit import kernel_suite
 from report.load import LoadedAttempt, LoadedCell, LoadedRun
 from report.words import NOT_A_GPU, PLANTED
 from repro.escape import one_line
@@ -19,6 +21,9 @@ def render(document: Document) -> bytes:
     suites = ET.Element("testsuites", name="graphrepro")
     for run in document.shown:
         suites.append(_suite(run))
+    kernels = kernel_suite(document.kernels)
+    if kernels is not None:
+        suites.append(kernels)
     ET.indent(suites)
     text = ET.tostring(suites, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()

@@ -12,6 +12,7 @@ from report.console import because, certainty, outcome_of, planted_mark, run_sum
 from report.document import Document
 from report.gains import BEST_HEADINGS, best_rows, crossover_words
 from report.grid import GridRow, Place, grid
+from report.kernels_markdown import beside_parts, kernel_answers, kernel_part
 from report.load import LoadedRun
 from report.markdown_cells import cell_parts
 from report.markdown_words import block, code, flag, row, rows, said, word
@@ -26,6 +27,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(name="finding", words="findings", first_bytes=22_000),
     Kind(name="grid", words="rows of the matrix in which something did not pass", first_bytes=12_000),
     Kind(name="passed", words="rows of the matrix in which everything passed", first_bytes=4_000),
+    Kind(name="kernels", words="lines of the kernel checks", first_bytes=5_000),
     Kind(name="about", words="where a finding holds, what is open, and its evidence"),
     Kind(name="best", words="best stable configurations and crossovers"),
     Kind(name="decided", words="comparisons with a verdict"),
@@ -34,6 +36,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(name="oracle", words="lines of the oracles"),
     Kind(name="bad", words="cells that did not pass, and their launches"),
     Kind(name="undecided", words="comparisons without a verdict"),
+    Kind(name="kernel_row", words="rows of the kernel checks' tables"),
     Kind(name="older", words="older runs"),
     Kind(name="words", words="words explained"),
     Kind(name="good", words="cells that passed, and their launches"),
@@ -65,12 +68,17 @@ def _left_out(left: Sequence[LeftOut]) -> str:
 
 def _parts(document: Document) -> tuple[Part, ...]:
     record = document.record
-    found = [_finding(finding, document.known.get(finding.id)) for finding in record.findings]
-    none = Part(text="Nothing: no launch has a result yet.", kind="answers")
+    found = [_finding(document, finding) for finding in record.findings]
+    none = Part(text=document.nothing, kind="answers")
     parts = [
-        Part(text="", below=tuple(_answers(document, run) for run in in_order(document.shown)), tight=True),
+        Part(
+            text="",
+            below=(*(_answers(document, run) for run in in_order(document.shown)), *kernel_answers(document)),
+            tight=True,
+        ),
         Part(text="## What was found", below=tuple(found) or (none,)),
         *(part for run in document.shown for part in _run(document, run)),
+        *kernel_part(document),
     ]
     older = [
         [code(run.target), code(run.run_id), run.created_at, spoken(run.state), flag(run.planted)]
@@ -110,7 +118,8 @@ def _answers(document: Document, run: LoadedRun) -> Part:
     return Part(text="\n".join(lines), kind="answers")
 
 
-def _finding(finding: Finding, known: str | None) -> Part:
+def _finding(document: Document, finding: Finding) -> Part:
+    known, near = document.known.get(finding.id), document.near.get(finding.id)
     planted = f"**{PLANTED}.** " if finding.planted else ""
     cells = ", ".join(code(cell) for cell in finding.cells[:_MOST_CELLS])
     more = len(finding.cells) - _MOST_CELLS
@@ -121,6 +130,7 @@ def _finding(finding: Finding, known: str | None) -> Part:
         "",
         f"- cells: {cells}" + (f" and {more} more" if more > 0 else ""),
         *([f"- {said(known)}"] if known else []),
+        *([f"- {said(near.text, _LONGEST_STATEMENT)}"] if near else []),
         f"- next: {_command(finding.next)}",
     ]
     if finding.bundle is not None:
@@ -159,6 +169,7 @@ def _run(document: Document, run: LoadedRun) -> tuple[Part, ...]:
     skips = [[code(s.cell), word(s.state), said(s.reason), said(s.source or "")] for s in run.skips]
     cells = cell_parts(run, target)
     sections = (
+        ("### Kernel checks beside these cells", beside_parts(document, run)),
         ("### Best stable configurations", _best(best_rows(best), [crossover_words(one) for one in crossovers])),
         ("### Not part of the run", (block(("cell", "state", "reason", "source"), skips, "skip", target),)),
         ("### Oracles", (rows([f"- {said(line)}" for line in run.oracles], "oracle", target),)),

@@ -1,0 +1,196 @@
+"""Failing kernel rows -> findings, one for each cause; and what stands beside the findings about a server."""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from report.findings import finding_id
+from report.kernels import SURVEYS, Code, Kernels, budgets_in, budgets_of, code_of, code_words, codes_of, counted, tally
+from report.kernels_beside import is_same, servers_of
+from report.kernels_words import CANNOT, budget_anchor
+from report.load import LoadedRun
+from report.words import spoken
+from repro.causes import Severity, unlocated
+from repro.escape import one_line
+from repro.kernels.statements import OUTCOMES, WORKS, about_budget, arrangement_words
+from repro.model import Finding
+from repro.model.kernels import EvidenceClass, KernelResult
+
+SEVERITY: Mapping[EvidenceClass, Severity] = {
+    "gpu": "high",
+    "interpreted": "medium",
+    "compiled": "medium",
+    "emulated": "low",
+}
+"""The nearer to the real thing, the more it weighs."""
+_MOST_CELLS, _MOST_LINES, _LONGEST = 60, 8, 600
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Near:
+    """A line for a finding about a server, and the places on the page that it links to, with their names."""
+
+    text: str
+    links: tuple[tuple[str, str], ...]
+
+
+def kernel_findings(kernels: Kernels) -> tuple[tuple[Finding, int, int], ...]:
+    """One for each cause: what was seen, in which line, on which tensor; of releases, in which arrangement. With the k
+    of n decided cases that rank it."""
+    directories = {id(row): arm.directory for arm in kernels.arms for row in arm.rows}
+    groups: dict[tuple[str, ...], list[KernelResult]] = {}
+    for row in kernels.rows:
+        if row.state == "fail":
+            groups.setdefault(_cause(row), []).append(row)
+    return tuple(_finding(cause, rows, kernels, directories) for cause, rows in sorted(groups.items()))
+
+
+def _cause(row: KernelResult) -> tuple[str, ...]:
+    """What makes two failing rows one: never the budget, the shape or the version, which say where it shows."""
+    fault = row.faults[0] if row.faults else None
+    where = arrangement_words(row) if row.check in SURVEYS else ""
+    seen = (fault.kind, fault.source or "", fault.tensor or "") if fault is not None and not where else ("", "", "")
+    return row.check, row.reason or "failed", where, *seen
+
+
+def _finding(
+    cause: tuple[str, ...], rows: Sequence[KernelResult], kernels: Kernels, directories: Mapping[int, str]
+) -> tuple[Finding, int, int]:
+    check, reason, where, _, source, tensor = cause
+    kind = f"{check.replace('-', '_')}_{reason}"
+    asked = [row for row in kernels.rows if row.check == check and (not where or arrangement_words(row) == where)]
+    found = tally(row for row in asked if code_of(row) in {code_of(bad) for bad in rows})
+    place = ", ".join(part for part in (source, tensor) if part)
+    first = rows[0]
+    what = f"{where}: {OUTCOMES.get(reason, spoken(reason))}" if where else spoken(reason) + (place and f" at {place}")
+    statement = (
+        f"Kernel check {check.removeprefix('kernel-')} ({first.evidence_class}), {_codes(rows)}: {what}: "
+        f"{len(rows)} of {found.decided} decided cases, budgets {_numbers(budgets_of(rows))}"
+        f"{_architectures(rows)}. It does not show {_not_shown(first.evidence_class)}."
+    )
+    finding = Finding(
+        id=finding_id(
+            "kernels",
+            kind,
+            unlocated(kind),
+            planted=False,
+            tier="kernel",
+            engine_source="kernel",
+            subject="/".join(cause),
+        ),
+        statement=one_line(statement),
+        kind=kind,
+        severity=SEVERITY[first.evidence_class],
+        planted=False,
+        cells=tuple(dict.fromkeys(row.cell.id for row in rows))[:_MOST_CELLS],
+        scope=tuple(_scope(rows, directories)),
+        not_tested=(),
+        evidence=(),
+        hypotheses=(),
+        settle=None,
+        bundle=None,
+        next=_command(rows),
+    )
+    return finding, len(rows), found.decided
+
+
+def _not_shown(evidence: EvidenceClass) -> str:
+    return CANNOT[evidence].partition(". ")[0].partition(": ")[0]
+
+
+def _codes(rows: Sequence[KernelResult]) -> str:
+    codes = codes_of(rows)
+    if all(triton is None for _, triton in codes):
+        return f"sglang {', '.join(dict.fromkeys(sglang for sglang, _ in codes))}"
+    return "; ".join(map(code_words, codes))
+
+
+def _architectures(rows: Sequence[KernelResult]) -> str:
+    found = sorted({row.cell.architecture for row in rows if row.cell.architecture is not None})
+    return f", {', '.join(found)}" if found else ""
+
+
+def _numbers(budgets: Sequence[int]) -> str:
+    return ", ".join(map(str, budgets)) or "not stated"
+
+
+def _scope(rows: Sequence[KernelResult], directories: Mapping[int, str]) -> Iterable[str]:
+    """Cases one by one, and the file that has the rest: a row has no attempt that could be linked to."""
+    for row in rows[:_MOST_LINES]:
+        yield one_line(f"{directories[id(row)]}/rows.jsonl, {row.cell.id}: {row.detail}", _LONGEST)
+    if len(rows) > _MOST_LINES:
+        yield f"and {len(rows) - _MOST_LINES} more cases in the same files"
+
+
+def _command(rows: Sequence[KernelResult]) -> str:
+    """Asks the same again, and nothing else."""
+    words = ["--arm", rows[0].check.removeprefix("kernel-"), "--budget", *map(str, budgets_of(rows))]
+    shapes = sorted({row.cell.shape for row in rows if row.cell.shape is not None})
+    architectures = sorted({row.cell.architecture for row in rows if row.cell.architecture is not None})
+    words += ["--shape", *shapes] if shapes else []
+    words += ["--architecture", *architectures] if architectures else []
+    if rows[0].check in SURVEYS:
+        words += ["--release", *dict.fromkeys(sglang for sglang, _ in codes_of(rows))]
+    return one_line(f"nox -s kernels -- {' '.join(map(shlex.quote, words))}")
+
+
+def near_findings(findings: Iterable[Finding], runs: Sequence[LoadedRun], kernels: Kernels) -> Mapping[str, Near]:
+    """Finding id -> what kernel rows there are of the budgets that fail on that architecture. It supports or weakens
+    explanations, and is no verdict."""
+    found = {finding.id: _near(finding, runs, kernels) for finding in findings if kernels}
+    return {name: near for name, near in found.items() if near is not None}
+
+
+def _near(finding: Finding, runs: Sequence[LoadedRun], kernels: Kernels) -> Near | None:
+    if finding.planted or finding.severity == "info":
+        return None
+    for run in runs:
+        failing = {
+            cell.coordinates.budget
+            for cell in run.cells
+            if cell.id in finding.cells and cell.summary.k and cell.coordinates.budget
+        }
+        if failing and run.plan is not None and run.about_gpus:
+            near = _of_budgets(kernels, run, run.plan.architecture, failing)
+            if near is not None:
+                return near
+    return None
+
+
+def _of_budgets(kernels: Kernels, run: LoadedRun, architecture: str, failing: set[int]) -> Near | None:
+    rows = [row for row in kernels.rows if row.cell.architecture == architecture]
+    budgets = sorted(failing & set(budgets_of(rows)))
+    if not budgets:
+        return None
+    here = [row for row in rows if set(budgets) & set(budgets_in(row))]
+    said = " ".join(_codes_words(run, codes_of(here)))
+    parts = [f"budget {budget}: {_told(rows, architecture, budget)}" for budget in budgets]
+    text = (
+        f"Kernel checks, which decide nothing here, have rows of the same budgets on {architecture} ({said}). "
+        f"{'; '.join(parts)}."
+    )
+    links = tuple((budget_anchor(architecture, budget), f"budget {budget} on {architecture}") for budget in budgets)
+    return Near(text=one_line(text, 1500), links=links)
+
+
+def _told(rows: Sequence[KernelResult], architecture: str, budget: int) -> str:
+    """How the cases came out, and whether compiled code sets this budget apart from the one that works."""
+    parts = []
+    for name in dict.fromkeys(row.evidence_class for row in rows):
+        of = [row for row in rows if row.evidence_class == name and budget in budgets_in(row)]
+        if of:
+            parts.append(f"{name} {counted(tally(of))}")
+    senses = {one.sense for one in about_budget(rows, architecture, budget) if one.evidence_class == "compiled"}
+    if "apart" in senses:
+        parts.append(f"compiled code or grid differs from budget {WORKS} in part")
+    elif "alike" in senses:
+        parts.append(f"compiled code and grid are those of budget {WORKS}")
+    return ", ".join(parts)
+
+
+def _codes_words(run: LoadedRun, codes: Sequence[Code]) -> Iterable[str]:
+    same = [code for code in codes if any(is_same(server, code) for server in servers_of(run))]
+    if same:
+        yield f"of the server's own {'; '.join(map(code_words, same))}"
+    if other := [code for code in codes if code not in same]:
+        yield f"{'and ' if same else ''}of other code than the server ran: {'; '.join(map(code_words, other))}"
