@@ -320,7 +320,7 @@ def update_golden(session: nox.Session) -> None:
 
 @nox.session(name="update-picture", venv_backend="none", requires=["harness"])
 def update_picture(session: nox.Session) -> None:
-    """docs/images/report.png from results/report/findings.html, or `-- PAGE`; needs Chromium (apt-get install chromium)."""
+    """docs/images/report.png from results/report/findings.html, or `-- PAGE`; needs Chromium (Debian: chromium)."""
     page = Path(*(session.posargs or ["results/report/findings.html"])).absolute().as_uri()
     quiet = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")
     size = ("--window-size=1280,860", "--hide-scrollbars", f"--user-data-dir={session.create_tmp()}")

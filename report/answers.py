@@ -142,6 +142,8 @@ def _undecided(run: LoadedRun) -> str:
     """What was planned and told nothing, and what is still to come."""
     counted = Counter[str](cell.summary.verdict for cell in run.cells if not cell.summary.n)
     told = f"Nothing is known of {_cells(counted.total())}: {_counted(counted)}." if counted else ""
+    open_ones = sum(cell.summary.inconclusive + cell.summary.void for cell in run.cells if cell.summary.n)
+    told += f" In cells that decided, {launches(open_ones)} did not." if open_ones else ""
     skipped = Counter[str](skip.state for skip in run.skips)
     told += f" Not part of the run: {_counted(skipped)}." if skipped else ""
     if not run.missing:

@@ -57,8 +57,8 @@ def test_what_failed_has_its_interval_and_what_did_not_its_bound(all_states: Pat
         "launches: below 45 % of launches fail there at 95 % confidence, if all are equally likely to."
     )
     assert gpu.undecided == (
-        "Nothing is known of 4 cells: 3 inconclusive, 1 not run. Not part of the run: 1 deselected, 1 over budget. "
-        "Unfinished: 3 of 17 launches missing."
+        "Nothing is known of 4 cells: 3 inconclusive, 1 not run. In cells that decided, 1 launch did not. "
+        "Not part of the run: 1 deselected, 1 over budget. Unfinished: 3 of 17 launches missing."
     )
     assert cpu.failed == "Nothing failed in 9 launches of 3 cells."
     assert cpu.sure.startswith("Below 28 % of launches fail at 95 % confidence")
