@@ -46,6 +46,13 @@ def exits(key, cell):
     sys.exit(3)
 
 
+def loses_gpu(key, cell):
+    fault = {"kind": "cuda_error", "source": None, "tensor": None, "element": None, "row": None, "detail": "CUDA error"}
+    row(key, state="fail", reason="cuda_error", detail="CUDA error", faults=[fault])
+    say("end", key=key)
+    sys.exit(0)
+
+
 def hangs(key, cell):
     time.sleep(600)
 
