@@ -3,7 +3,7 @@
 import contextlib
 import gc
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from repro import codec, oracle_lines
 from repro.canonical import sha256_of
 from repro.errors import RecordError
 from repro.escape import one_line
+from repro.forked import Shared, cores
 from repro.model import AttemptScore, Coordinates, Plan, PlanStep, Problem, ReportedRun, Result, Run, Skip, Verdict
 from repro.store import Finished, RunDirectory, scan
 from repro.verdict import CellVerdict, cell_verdict, run_verdicts
@@ -125,52 +126,89 @@ class LoadedRun:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loaded:
-    """``runs``: by target, newest first."""
+    """``runs``: the newest run of each target, by target. ``tallied``: what the others come to, by target, newest
+    first: nothing else of them is told."""
 
     runs: tuple[LoadedRun, ...]
+    tallied: tuple[ReportedRun, ...]
     problems: tuple[Problem, ...]
 
     def newest(self) -> tuple[LoadedRun, ...]:
         """The newest run of each target."""
-        newest: dict[str, LoadedRun] = {}
-        for run in self.runs:
-            newest.setdefault(run.run.target, run)
-        return tuple(newest.values())
+        return self.runs
+
+    def older(self) -> tuple[ReportedRun, ...]:
+        """The runs that are not the newest of their target."""
+        return self.tallied
+
+    def reported(self) -> tuple[ReportedRun, ...]:
+        """Every run, by target, newest first."""
+        return tuple(sorted((*(run.reported() for run in self.runs), *self.tallied), key=lambda run: run.target))
 
     def since(self, moment: datetime) -> "Loaded":
         """Without the runs that began before the moment."""
-        kept = tuple(run for run in self.runs if datetime.fromisoformat(run.run.created_at) >= moment)
-        return replace(self, runs=kept)
+        return replace(
+            self,
+            runs=tuple(run for run in self.runs if datetime.fromisoformat(run.run.created_at) >= moment),
+            tallied=tuple(run for run in self.tallied if datetime.fromisoformat(run.created_at) >= moment),
+        )
 
-    def older(self) -> tuple[LoadedRun, ...]:
-        shown = {id(run) for run in self.newest()}
-        return tuple(run for run in self.runs if id(run) not in shown)
 
-
-def load(roots: Sequence[Path], target: str | None = None) -> Loaded:
+def load(roots: Sequence[Path], target: str | None = None, meanwhile: Callable[[], None] | None = None) -> Loaded:
     """All runs under the results directories ``roots``, or those of one target.
 
-    What cannot be read becomes a problem; the order of ``roots`` and of files on disk makes no difference. Raises
-    SpecError if one of ``roots`` is no directory.
+    What cannot be read becomes a problem; the order of ``roots`` and of files on disk makes no difference. Where there
+    are several cores, other processes read older runs; ``meanwhile`` is called once they are at work. Raises SpecError
+    if one of ``roots`` is no directory.
     """
-    runs: dict[tuple[str, str], LoadedRun] = {}
+    found: list[RunDirectory] = []
     problems: list[Problem] = []
     for root in sorted(roots):
         directories, unreadable = scan(root, target)
+        found += directories
         problems += unreadable
-        with _without_collector():
-            for directory in directories:
-                run, found = _load_run(directory)
-                problems += found
-                if runs.setdefault((run.run.target, run.run.run_id), run) is not run:
-                    twice = "the same run is in two of the given results directories; it is shown once"
-                    problems.append(Problem(path=run.directory, problem=twice))
-    ordered = sorted(runs.values(), key=lambda run: (run.run.created_at, run.run.run_id), reverse=True)
+    newest, older, twice = _by_age(found)
+    others = Shared([*older, *twice], _tally)
+    with _without_collector():
+        others.begin(min(cores() - 1, len(others.items) // 2))
+        whole = [_load_run(directory) for directory in newest]
+        if meanwhile is not None:
+            meanwhile()
+        tallies = others.found()
+    for _, unusable in (*whole, *tallies):
+        problems += unusable
+    said = "the same run is in two of the given results directories; it is shown once"
+    problems += [Problem(path=f"{run.target}/{run.run_id}", problem=said) for run, _ in tallies[len(older) :]]
     harmless = {Problem(path=one_line(p.path), problem=one_line(p.problem)) for p in problems}
     return Loaded(
-        runs=tuple(sorted(ordered, key=lambda run: run.run.target)),
+        runs=tuple(run for run, _ in whole),
+        tallied=tuple(run for run, _ in tallies[: len(older)]),
         problems=tuple(sorted(harmless, key=lambda problem: (problem.path, problem.problem))),
     )
+
+
+def _by_age(found: Sequence[RunDirectory]) -> tuple[list[RunDirectory], list[RunDirectory], list[RunDirectory]]:
+    """The newest run of each target, the others, and those that are there twice: by target, newest first."""
+    dated = [(run.target, run.created_at, run.run_id, directory) for directory in found for run in [directory.run()]]
+    dated.sort(key=lambda item: item[1:3], reverse=True)
+    dated.sort(key=lambda item: item[0])
+    newest: dict[str, RunDirectory] = {}
+    older: list[RunDirectory] = []
+    twice: list[RunDirectory] = []
+    seen: set[tuple[str, str]] = set()
+    for target, _, run_id, directory in dated:
+        if (target, run_id) in seen:
+            twice.append(directory)
+        elif newest.setdefault(target, directory) is not directory:
+            older.append(directory)
+        seen.add((target, run_id))
+    return list(newest.values()), older, twice
+
+
+def _tally(directory: RunDirectory) -> tuple[ReportedRun, list[Problem]]:
+    """What a run comes to, each of its records read and checked as if it were told in full."""
+    run, problems = _load_run(directory)
+    return run.reported(), problems
 
 
 @contextlib.contextmanager

@@ -1,10 +1,9 @@
 """A cell of a run of ours -> a baseline, with its launches, its facts and where it is from. Pure."""
 
-from collections.abc import Sequence
 from statistics import fmean
 
 from report.compare import cell_facts
-from report.load import LoadedCell, LoadedRun
+from report.load import Loaded, LoadedCell, LoadedRun
 from report.numbers import BETTER, CellNumber, cell_numbers
 from report.sides import failures_of
 from repro import codec
@@ -15,14 +14,15 @@ from repro.intervals import mean_interval
 from repro.model import Baseline, BaselineNumber, BaselineSource
 
 
-def the_run(runs: Sequence[LoadedRun], given: str) -> LoadedRun:
+def the_run(loaded: Loaded, given: str) -> LoadedRun:
     """The one run that is meant. Raises NothingToRunError if there is none, SpecError if there are several."""
-    if len(runs) == 1:
-        return runs[0]
-    if not runs:
+    every = loaded.reported()
+    if len(every) == 1:
+        return loaded.runs[0]
+    if not every:
         raise NothingToRunError(f"no run below {given}; give the directory of a run: results/<target>/<run>")
-    known = ", ".join(run.directory for run in runs[:5])
-    raise SpecError(f"{given} holds {len(runs)} runs ({known}); give the directory of one of them")
+    known = ", ".join(f"{run.target}/{run.run_id}" for run in every[:5])
+    raise SpecError(f"{given} holds {len(every)} runs ({known}); give the directory of one of them")
 
 
 def promote(run: LoadedRun, cell_id: str, name: str, *, now: str) -> Baseline:

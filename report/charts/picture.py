@@ -70,8 +70,7 @@ def picture(
     ``key`` begins its ids, and must be that of no other picture of the page. ``style``: more classes of the element.
     Deterministic: the same drawing gives the same bytes.
     """
-    library = _matplotlib()
-    with library.rc_context(_settings()), warnings.catch_warnings():
+    with library().rc_context(_settings()), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's font may have it
         canvas = Canvas(width, height)
         paint(canvas)
@@ -130,18 +129,19 @@ def listed(items: Sequence[str]) -> str:
 @cache
 def _settings() -> dict[str, Any]:
     """Ours on top of matplotlib's own: a matplotlibrc of the user changes nothing."""
-    defaults = dict(_matplotlib().rcParamsDefault)
+    defaults = dict(library().rcParamsDefault)
     return {name: value for name, value in defaults.items() if not name.startswith("backend")} | _SETTINGS
 
 
 @cache
-def _matplotlib() -> ModuleType:
-    """The library. On its import it warns where it finds no place for its cache, which does not matter here."""
+def library() -> ModuleType:
+    """matplotlib. On its import it warns where it finds no place for its cache, which does not matter here."""
     logger = logging.getLogger("matplotlib")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
         import matplotlib
+        import matplotlib.backends.backend_svg
         import matplotlib.figure
     finally:
         logger.setLevel(level)

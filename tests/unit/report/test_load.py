@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +22,7 @@ def cell(loaded: Loaded, name: str) -> LoadedCell:
 def test_newest_run_of_each_target_is_shown_and_older_ones_are_kept(all_states: Path) -> None:
     loaded = load([all_states])
     assert [run.run.run_id for run in loaded.newest()] == ["20261130-b300", "20261130-cpu"]
-    assert [run.run.run_id for run in loaded.older()] == ["20261101-cpu"]
+    assert [run.run_id for run in loaded.older()] == ["20261101-cpu"]
     assert loaded.problems == ()
 
 
@@ -189,3 +191,43 @@ def test_runs_since_a_day(all_states: Path) -> None:
         "20261130-cpu",
     ]
     assert results.since(datetime(2026, 11, 1, tzinfo=UTC)).runs == results.runs
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other processes are made on Linux alone")
+def test_older_runs_read_by_other_processes_are_the_same(tmp_path: Path, make: SimpleNamespace) -> None:
+    cell = "cpu-b8t4-eager-nonvls"
+    for n in range(6):
+        launches = [make.Launch(cell, 1), make.Launch(cell, 2, "lost", "contact lost", checks=())]
+        run = make.write_run(
+            tmp_path, make.run_record("cpu", f"r{n}", f"2026-11-0{n + 1}T09:00:00Z"), launches, planned={cell: 2 + n}
+        )
+        if n % 2:
+            (run / "cells" / cell / "1" / "result.json").write_text("{")
+    here = load([tmp_path])
+    script = (
+        "import sys; from pathlib import Path; from report import load; load.cores = lambda: int(sys.argv[2]);"
+        "found = load.load([Path(sys.argv[1])]); print(found.reported(), found.problems)"
+    )
+    for processes in ("1", "3"):
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path), processes], capture_output=True, text=True, check=True
+        )
+        assert done.stdout == f"{here.reported()} {here.problems}\n"
+    assert [run.run_id for run in here.older()] == ["r4", "r3", "r2", "r1", "r0"]
+    assert [(run.planned, run.finished, run.state) for run in here.older()][:2] == [
+        (6, 1, "unfinished"),
+        (5, 0, "unfinished"),
+    ]
+    assert len(here.problems) == 3
+
+
+def test_a_copy_of_an_older_run_is_named_with_what_is_wrong_in_it(tmp_path: Path, make: SimpleNamespace) -> None:
+    cell = "cpu-b8t4-eager-nonvls"
+    for root in ("one", "two"):
+        for n in (1, 2):
+            record = make.run_record("cpu", f"r{n}", f"2026-11-0{n}T09:00:00Z")
+            make.write_run(tmp_path / root, record, [make.Launch(cell)], planned={cell: 1})
+    (tmp_path / "two/cpu/r1/cells" / cell / "1/result.json").write_text("{")
+    loaded = load([tmp_path / "one", tmp_path / "two"])
+    assert [run.run_id for run in loaded.reported()] == ["r2", "r1"]
+    assert [problem.path for problem in loaded.problems] == ["cpu/r1", f"cpu/r1/cells/{cell}/1/result.json", "cpu/r2"]
