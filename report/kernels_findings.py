@@ -1,5 +1,6 @@
 """Failing kernel rows -> findings, one for each cause; and what stands beside the findings about a server."""
 
+import contextlib
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ from report.kernels_words import CANNOT, budget_anchor
 from report.load import LoadedRun
 from report.words import spoken
 from repro.causes import Severity, unlocated
+from repro.errors import SpecError
 from repro.escape import one_line
+from repro.kernels.reproducer import asked_by_id
 from repro.kernels.statements import OUTCOMES, WORKS, about_budget, arrangement_words
 from repro.model import Finding
 from repro.model.kernels import EvidenceClass, KernelResult
@@ -23,6 +26,7 @@ SEVERITY: Mapping[EvidenceClass, Severity] = {
     "emulated": "low",
 }
 """The nearer to the real thing, the more it weighs."""
+_ALONE = ("kernel-reference", "kernel-gpu")
 _MOST_CELLS, _MOST_LINES, _LONGEST = 60, 8, 600
 
 
@@ -65,7 +69,7 @@ def _finding(
     what = f"{where}: {OUTCOMES.get(reason, spoken(reason))}" if where else spoken(reason) + (place and f" at {place}")
     statement = (
         f"Kernel check {check.removeprefix('kernel-')} ({first.evidence_class}), {_codes(rows)}: {what}: "
-        f"{len(rows)} of {found.decided} decided cases, budgets {_numbers(budgets_of(rows))}"
+        f"{len(rows)} of {found.decided} decided cases, {_budgets(budgets_of(rows))}"
         f"{_architectures(rows)}. It does not show {_not_shown(first.evidence_class)}."
     )
     finding = Finding(
@@ -88,7 +92,7 @@ def _finding(
         evidence=(),
         hypotheses=(),
         settle=None,
-        bundle=None,
+        bundle=_reproducer(rows),
         next=_command(rows),
     )
     return finding, len(rows), found.decided
@@ -110,8 +114,8 @@ def _architectures(rows: Sequence[KernelResult]) -> str:
     return f", {', '.join(found)}" if found else ""
 
 
-def _numbers(budgets: Sequence[int]) -> str:
-    return ", ".join(map(str, budgets)) or "not stated"
+def _budgets(budgets: Sequence[int]) -> str:
+    return f"budget{'s' if len(budgets) > 1 else ''} {', '.join(map(str, budgets)) or 'not stated'}"
 
 
 def _scope(rows: Sequence[KernelResult], directories: Mapping[int, str]) -> Iterable[str]:
@@ -132,6 +136,16 @@ def _command(rows: Sequence[KernelResult]) -> str:
     if rows[0].check in SURVEYS:
         words += ["--release", *dict.fromkeys(sglang for sglang, _ in codes_of(rows))]
     return one_line(f"nox -s kernels -- {' '.join(map(shlex.quote, words))}")
+
+
+def _reproducer(rows: Sequence[KernelResult]) -> str | None:
+    """The command that writes one case as a file which runs alone; None where no such file can be made."""
+    for row in rows:
+        if row.check in _ALONE:
+            with contextlib.suppress(SpecError):
+                asked_by_id(row.cell.id)
+                return f"python -m repro kernels --reproducer verify_attention_repro.py --cell {row.cell.id}"
+    return None
 
 
 def near_findings(findings: Iterable[Finding], runs: Sequence[LoadedRun], kernels: Kernels) -> Mapping[str, Near]:

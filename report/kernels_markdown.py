@@ -9,7 +9,7 @@ from report.markdown_words import block, rows, said
 from report.shortened import Part
 from repro.kernels.comparisons import Table
 
-_LINE, _ROW = "kernels", "kernel_row"
+_LINE, _BUDGET, _ROW = "kernels", "kernel_budget", "kernel_row"
 _LONGEST_LINE, _LONGEST_CELL = 900, 300
 
 
@@ -54,13 +54,13 @@ def kernel_part(document: Document) -> tuple[Part, ...]:
 
 
 def _claim(found: Told) -> Part:
-    return Part(text=said(found.claim, _LONGEST_LINE), kind=_LINE)
+    return Part(text=said(found.claim, _LONGEST_LINE), kind=_BUDGET)
 
 
 def _budgets(found: Told) -> tuple[Part, ...]:
-    """Those of the architectures in question with the lines of the section, all others with the rows of tables."""
+    """Those of the architectures in question before all others."""
     return tuple(
-        Part(text=_budget(one), kind=_LINE if architecture in found.first else _ROW, turn=architecture or "")
+        Part(text=_budget(one), kind=_BUDGET if architecture in found.first else _ROW, turn=architecture or "")
         for architecture in found.architectures
         for one in found.of(architecture)
     )

@@ -35,7 +35,11 @@ class Code:
 
 def codes(results: Iterable[KernelResult]) -> list[Code]:
     """Compiled rows that were not planted."""
-    return [Code(row, row.compiled) for row in results if row.compiled is not None and row.planted is None]
+    return [
+        Code(row, row.compiled)
+        for row in results
+        if row.compiled is not None and row.planted is None and row.cell.architecture is not None
+    ]
 
 
 def compiled_table(results: Iterable[KernelResult]) -> Table:
@@ -123,12 +127,13 @@ def _boundaries(shape: str, group: Sequence[Code]) -> Iterable[Statement]:
     """At which number of query rows the grid gains its second tile, where the rows show it."""
     ends: dict[int, list[Code]] = defaultdict(list)
     for code in group:
-        tile = int(str(code.row.cell.tile).partition("x")[0])
-        if all(count == -(-(budget + 1) // tile) for budget, count in code.made.query_tiles):
+        rows = str(code.row.cell.tile).partition("x")[0]
+        tile = int(rows) if rows.isdecimal() and len(rows) < 10 else 0  # a file may say anything
+        if tile and all(count == -(-(budget + 1) // tile) for budget, count in code.made.query_tiles):
             ends[tile].append(code)
     parts = [f"at {tile + 1} on {_names(found)}" for tile, found in sorted(ends.items())]
     if parts:
-        highest = max(budget for code in group for budget in code.row.cell.budgets) + 1
+        highest = max((budget for code in group for budget, _ in code.made.query_tiles), default=0) + 1
         text = f"for {shape} the grid gains a second tile of query rows {', '.join(parts)} (seen up to {highest} rows)"
         yield _statement("apart" if len(parts) > 1 else "alike", group, text, None)
 

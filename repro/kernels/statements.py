@@ -162,7 +162,7 @@ def _cubin(row: KernelResult) -> str:
 
 
 def _programs(row: KernelResult, budget: int) -> int:
-    return dict(row.compiled.query_tiles)[budget] if row.compiled else 0
+    return dict(row.compiled.query_tiles).get(budget, 0) if row.compiled else 0
 
 
 def _architecture(rows: Sequence[KernelResult]) -> str:
@@ -187,7 +187,7 @@ def arrangement_words(row: KernelResult) -> str:
 def version_key(version: str) -> tuple[tuple[int, str], ...]:
     """Sorts ``0.5.15``, ``0.5.15.post1``, ``0.5.16``: numbers by their value."""
     parts = (re.fullmatch(r"([a-z]*)(\d*)", part) for part in version.split("."))
-    return tuple((int(part[2] or 0), part[1]) for part in parts if part)
+    return tuple((int(part[2][:18] or 0), part[1]) for part in parts if part)
 
 
 def _statement(sense: Sense, rows: Sequence[KernelResult], text: str) -> Statement:
