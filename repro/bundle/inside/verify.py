@@ -439,7 +439,7 @@ def _archive_problems(archive: Archive, manifest: dict[str, Any], hashes: dict[s
     for item in manifest["files"]:
         if item["path"] in hashes and archive.entries[item["path"]].size_bytes != item["size_bytes"]:
             yield f"{said(item['path'])}: its size is not that of the manifest"
-    before = archive.data[: archive.entries[MANIFEST].header_begins]
+    before = memoryview(archive.data)[: archive.entries[MANIFEST].header_begins]
     if hashlib.sha256(before).hexdigest() != manifest["archive_sha256"]:
         yield f"{MANIFEST}: archive_sha256 is not that of the archive: it was packed again or changed"
     own = digest_of(manifest)
