@@ -1,5 +1,9 @@
 """A project of airspeed velocity with results in its own format (version 2), as `asv run` writes them, to be published.
 
+A result holds what a launch of ours holds: five numbers (one for each value of a parameter), each with the statistics
+of its repeats. One result in ten has failed, and one benchmark in twenty has become slower half-way, so that the
+detection of regressions has something to find.
+
 Source of the format: https://asv.readthedocs.io and `asv.results.Results.save` of asv 0.6.
 """
 
@@ -10,6 +14,7 @@ from pathlib import Path
 
 MACHINE = "bench"
 _ENVIRONMENT = "virtualenv-py3.11"
+_NUMBERS = [[repr(name) for name in ("ready", "rate at 1", "rate at 8", "acceptance", "server's acceptance")]]
 _COLUMNS = (
     "result",
     "params",
@@ -47,7 +52,14 @@ def make(folder: Path, commits: int, results: int) -> int:
     _write(folder / "results" / MACHINE / "machine.json", {**facts, "version": 1})
     chance = random.Random(1)
     for number, commit in enumerate(hashes):
-        measured = {name: _row(chance, 1_764_500_000_000 + 1000 * number) for name in names}
+        late = number >= commits // 2
+        at_ms = 1_764_500_000_000 + 1000 * number
+        measured = {
+            name: _row(
+                chance, at_ms, failed=(index + number) % 10 == 0, slower=1.2 if late and index % 20 == 0 else 1.0
+            )
+            for index, name in enumerate(names)
+        }
         document = {
             "commit_hash": commit,
             "env_name": _ENVIRONMENT,
@@ -90,8 +102,8 @@ def _benchmark(name: str) -> dict[str, object]:
         "version": "1",
         "type": "time",
         "unit": "seconds",
-        "params": [],
-        "param_names": [],
+        "params": _NUMBERS,
+        "param_names": ["number"],
         "min_run_count": 2,
         "number": 0,
         "repeat": 0,
@@ -102,9 +114,12 @@ def _benchmark(name: str) -> dict[str, object]:
     }
 
 
-def _row(chance: random.Random, at_ms: int) -> list[object]:
-    value = 0.1 * chance.lognormvariate(0, 0.01)
-    return [[value], [], "1", at_ms, 1.0, *([value * scale] for scale in (0.98, 1.02, 0.99, 1.01)), [1], [10]]
+def _row(chance: random.Random, at_ms: int, *, failed: bool, slower: float) -> list[object]:
+    if failed:
+        return [None, _NUMBERS, "1", at_ms, 1.0]
+    values = [0.1 * slower * chance.lognormvariate(0, 0.01) for _ in _NUMBERS[0]]
+    ranges = ([value * scale for value in values] for scale in (0.98, 1.02, 0.99, 1.01))
+    return [values, _NUMBERS, "1", at_ms, 1.0, *ranges, [1] * len(values), [10] * len(values)]
 
 
 def _write(path: Path, document: object) -> None:
