@@ -9,7 +9,7 @@ from typing import Any
 import re2
 
 from repro.redact import chance as chances
-from repro.redact import models, owners, people, places
+from repro.redact import commands, machines, models, owners, people, places
 from repro.redact import tokens as forms
 from repro.redact.blocks import blocks
 from repro.redact.finds import Find
@@ -47,20 +47,20 @@ FINDERS = (
         places.long_addresses,
     ),
     Finder(
-        r"(?:ip|node|host|worker)[_-]\d{1,3}[_-]\d|(?:://|[\"' =:])(?:0[xX][0-9a-fA-F]{8}|\d{9,10}|0\d{1,3}\.|0x[0-9a-fA-F]{1,2}\.)",
+        r"(?:ip|node|host|worker)[_-]\d{1,3}[_-]\d|\d \. \d|\d(?:\[\.\]|[\[(]dot[\])])\d|(?:://|[\"' =:])(?:0[xX][0-9a-fA-F]{8}|\d{9,10}|0\d{1,3}\.|0x[0-9a-fA-F]{1,2}\.)",
         places.odd_addresses,
     ),
     Finder(models.HINT, models.model_names),
     Finder(owners.HINT, owners.owners),
-    Finder(r"[A-Za-z0-9_]@[A-Za-z0-9]", people.emails),
+    Finder(r"[A-Za-z0-9_]@[A-Za-z0-9]|[\[({] ?at ?[\])}]", people.emails),
     Finder(r"@[A-Za-z0-9.-]+:[A-Za-z0-9_~]", places.copied),
     *(Finder(hint, partial(people.in_context, context)) for hint, context in people.CONTEXTS),
     Finder(places.FQDN_HINT, places.qualified),
     *(Finder(hint, partial(places.in_context, context)) for hint, context in places.CONTEXTS),
-    Finder(
-        r"(?i:gpu|mig)-|uuid-|(?i:s/n)|arn:|projects/|subscriptions/|(?:i|vol|eni|subnet|vpc|sg|ami|snap|eipalloc|rtb|fs|r|lt)-0?[0-9a-f]{8}",
-        places.hardware,
-    ),
+    Finder(machines.HINT, machines.hardware),
+    Finder(commands.COMMANDS_HINT, commands.commands),
+    Finder(commands.FOREIGN_HINT, commands.foreign),
+    Finder(commands.ELEMENTS_HINT, commands.elements),
     Finder(
         r"[A-Z0-9_]=|-e |--env|environ|env|Env|export|setenv|declare|build-arg|(?m:^)[\s-]*[A-Z][A-Z0-9_]{2,}:",
         variables,
@@ -68,7 +68,7 @@ FINDERS = (
 )
 
 _ESCAPES = (
-    r"\x1b|[\x00-\x08]|\\u\{?00|\\U000|\\x[0-9a-fA-F]{2}|\\[0-3][0-7]{2}|%[0-9a-fA-F]{2}|&(?:#|sol|equals|colon|commat|quot|amp|period)"
+    r"\x1b|[\x00-\x08]|\\u\{?00|\\U000|\\x[0-9a-fA-F]{2}|\\[0-3][0-7]{2}|%u00|%[0-9a-fA-F]{2}|&(?:#|sol|equals|colon|commat|quot|amp|period)"
     r"|\xe2\x80|\xef\xbb|\xc2\xad|=(?:3D|2E|2F|40|3A|5F|2D)"
 )
 """What may hide something from the hints. The zero-width characters are in UTF-8."""
@@ -88,7 +88,7 @@ def _hints() -> tuple[Any, Any]:
     options.log_errors = False
     every = re2.Set.SearchSet(options)
     for finder in FINDERS:
-        every.Add(finder.hint.encode())
+        every.Add(finder.hint.encode("latin-1"))
     every.Add(b"")  # is always there, unless the set gave up for want of memory
     every.Compile()
     hints = [finder.hint for finder in FINDERS] + [_ESCAPES, r"(?m:^)[ \t]*[{\[]\""]

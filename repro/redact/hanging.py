@@ -30,6 +30,16 @@ _CONTINUED = re.compile(
 )
 _ASKED = re.compile(rb"[^\n]*?(?P<value_of>:)[ \t]*\r?\n(?P<value>[^\s:]{4,128})[ \t]*\r?(?=\n|$)")
 _MULTILINE = re.compile(rb"[^\n]*?(?P<name>[A-Za-z][\w.-]{2,80})[\"']?[ \t]*[=:][ \t]*(?P<mark>\"\"\"|''')")
+_FIELDS = re2.compile(rb"(?:name=\"[\w.-]+\"\r?\n\r?\n|variable \"[\w.-]+\" *\{)")
+_FIELD = re.compile(rb"name=\"(?P<name>[\w.-]{2,80})\"\r?\n\r?\n(?P<value>[^\n]+)")
+_DECLARED = re.compile(
+    rb"variable \"(?P<name>[\w.-]{2,80})\" *\{(?:[^{}\n]*\n){1,6}?\s*default\s*=\s*(?P<value>[^\n]+)"
+)
+_COLUMNS = re2.compile(
+    rb"(?m)^[ \t|]*(?:[A-Za-z_]+[ \t|,]+){0,8}(?:[Pp]assword|PASSWORD|[Pp]asswd|[Ss]ecret|SECRET|[Tt]oken|TOKEN|[Aa]pi_?[Kk]ey|serial|SERIAL|Serial)(?:[ \t|,]+[A-Za-z_]+){0,8}[ \t|]*\r?\n"
+)
+_CELL = re.compile(rb"[^\s|,]+")
+_MOST_ROWS = 32
 _MOST_LINES = 64
 
 
@@ -45,6 +55,11 @@ def hanging(data: bytes) -> Iterator[Span]:
         asked = _ASKED.match(data, data.rfind(b"\n", 0, found.start()) + 1)
         if asked and guarded(asked["value"].decode("utf-8", "replace")):
             yield Span(*asked.span("value"), asked["value"].decode("utf-8", "replace"))
+    for found in _FIELDS.finditer(data):
+        yield from _below(data, _FIELD, found.start())
+        yield from _below(data, _DECLARED, found.start())
+    for found in _COLUMNS.finditer(data):
+        yield from _column(data, found.start(), found.end())
     for found in _QUOTES.finditer(data):
         yield from _multiline(data, data.rfind(b"\n", 0, found.start()) + 1)
 
@@ -70,6 +85,25 @@ def _scalar(data: bytes, at: int) -> Iterator[Span]:
     found = _SCALAR.match(data, at)
     if found and _counts(found["name"], "unknown-1"):
         yield from _lines(data, found.end(), len(found["indent"]), None)
+
+
+def _column(data: bytes, start: int, end: int) -> Iterator[Span]:
+    """The values below the name of a column that holds secrets, in rows with as many cells as the head has."""
+    head = _CELL.findall(data[start:end])
+    places = [place for place, name in enumerate(head) if _counts(name, "unknown-1")]
+    at = end
+    for _ in range(_MOST_ROWS if places and len(head) > 1 else 0):
+        line_end = data.find(b"\n", at)
+        cells = list(_CELL.finditer(data, at, line_end if line_end >= 0 else len(data)))
+        if len(cells) != len(head):
+            return
+        for cell in (cells[place] for place in places):
+            text = cell[0].decode("utf-8", "replace")
+            if guarded(text):
+                yield Span(cell.start(), cell.end(), text)
+        if line_end < 0:
+            return
+        at = line_end + 1
 
 
 def _multiline(data: bytes, at: int) -> Iterator[Span]:

@@ -23,6 +23,17 @@ def is_record(text: str) -> bool:
     return True
 
 
+def is_bare_number(text: str, start: int, end: int) -> bool:
+    """True for a number in a line of JSON that stands in no string: in its place there must be a string."""
+    return (
+        _NUMBER.fullmatch(text, start, end) is not None
+        and text[:start].rstrip()[-1:] in {":", ",", "["}
+        and text[end:].lstrip()[:1] in {",", "}", "]"}
+        and is_record(text)
+        and not any(found.start() < start < found.end() for found in _LITERAL.finditer(text))
+    )
+
+
 def in_strings(text: str, finds: Iterable[Find], inside: Callable[[str], Iterable[Find]]) -> Iterator[Find]:
     """The finds of a line of JSON as far as they lie in its values, and what ``inside`` finds in each of its strings."""
     literals = [(found.start(1), found.end(1)) for found in _LITERAL.finditer(text)]

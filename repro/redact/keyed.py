@@ -14,10 +14,10 @@ _Q = r"\\*[\"'`]"
 PAIR = re.compile(
     rf"(?<![A-Za-z0-9_.-])(?P<quote>{_Q})?(?P<name>-{{0,2}}[A-Za-z_][A-Za-z0-9_.-]{{0,90}}"
     r"(?: (?i:key|token|secret|password|passphrase|string|id|number|no|name|tag|uuid|phrase|code)\b){0,2})(?P<close>\\*[\"'`])?\]?(?:\(\))?"
-    rf"(?:(?P<sep>\s*(?::\s*(?:str|bytes|SecretStr|Optional\[\w+\]|str\s*\|\s*None)\s*=|=>|:=|->|[=:]{{1,2}})\s*|\s+(?i:is|was|set\sto|has\svalue)\s*:?\s+)|(?P<list>\s*,\s*)(?=[bru]?{_Q})"
+    rf"(?:(?P<sep>\s*(?::\s*(?:str|bytes|SecretStr|Optional\[\w+\]|str\s*\|\s*None)\s*=|=>|:=|->|→|⇒|[=:\uff1a\uff1d]{{1,2}})\s*|\s*\|\s+(?=[^\s|]+\s*\|)|\s+(?i:is|was|set\sto|has\svalue)\s*:?\s+)|(?P<list>\s*,\s*)(?=[bru]?{_Q})"
     rf"|(?P<xml>(?:\s[^<>]{{0,80}})?>)|(?P<space>\s+)(?=\S))"
 )
-_QUOTED = re.compile(r"[bruBRU]{0,2}(?P<open>\\*)(?P<mark>[\"'`])")
+_QUOTED = re.compile(r"[bruBRUfF]{0,2}(?P<open>\\*)(?P<mark>[\"'`])")
 _UNQUOTED = re.compile(
     r"(?:[^\s\"'`\\,;&<>)\]}|]|\\(?![nrt\"'`\\])|[,;&|](?=[^\s\"'\\])(?![\w.-]{1,40}\s*[=:])|[)\]}](?=[^\s,;:)\]}.\"'\\])|[<>](?=\w))+"
 )
@@ -37,13 +37,6 @@ _NO_VALUE = frozenset(
 _VALUE_OBJECT = re.compile(rf"\s*[,}}\n\s]*\s*{_Q}?value{_Q}?\s*[:=]\s*[bru]?(?=\S)", re.IGNORECASE)
 _SCHEME = re.compile(
     r"(?i)(?<![\w-])(?:bearer|basic|digest|negotiate|apikey|api-key|token)[ \t:]+(?P<value>[A-Za-z0-9._~+/=:-]{8,})"
-)
-_COMMANDS = re.compile(
-    r"(?:sshpass\s+-p\s*|\blogin\b.{0,160}?\s-p\s*|redis-cli\b.{0,80}?\s(?:-a|--pass)\s+"
-    r"|(?:mysql|mysqldump|mariadb|mysqladmin)\b.{0,80}?\s-p|ldap\w+\b.{0,120}?\s-w\s+|-pass(?:in|out)?\s+pass:|curl\b.{0,200}?\s-u\s*[\"']?(?P<who>[^\s:\"']+):"
-    r"|curl\b.{0,200}?--user[ =][\"']?[^\s:\"']+:|wget\b.{0,120}?--(?:http-)?password[ =]|curl\b.{0,200}?\s(?:-b|--cookie)[ =]*|(?i:auth)\s+(?:LOGIN|PLAIN)\s+(?:\S+\s+)?|\buser(?:name)?\s+[A-Za-z_][\w.@-]{1,40}:(?!\s)|expect\s+.{0,40}send\s+\"|echo\s+(?=\S+\s*\|\s*(?:sudo|docker|podman|gh|passwd|huggingface-cli))"
-    r"|huggingface-cli\s+login\b.{0,40}?--token\s+|wandb\s+login\s+(?:--\S+\s+)*|ngc\s+config\s+set\s+.{0,20}|net\s+use\s+.{0,60}?\s/user:\S+\s+)"
-    r"[\"']?(?P<value>[^\s\"'|]{3,})"
 )
 _BRACKETED = re.compile(
     r"(?i)\b(?:password|passwd|passphrase|secret|token|api[ _-]?key)\s*[(\[]\s*[\"']?(?P<value>[^\s\"'()\[\]=]{6,200})[\"']?\s*[)\]]"
@@ -70,14 +63,14 @@ def keyed(text: str) -> Iterator[Find]:
     while (found := PAIR.search(text, at)) is not None:
         at = found.end()
         kind = key_class(found["name"].lstrip("-"))
+        if kind == "weak" and found["name"].startswith("--"):
+            kind = "secret"
         if kind is not None and not (kind == "maybe_host" and text[max(found.start() - 1, 0)] in "/."):
             for find in _value(text, found, kind):
                 at = max(at, find.end)
                 yield find
-    for found in (*_SCHEME.finditer(text), *_COMMANDS.finditer(text)):
-        if found.re is _COMMANDS and found["who"] and (person := user(found["who"], found.start("who"))) is not None:
-            yield person
-        if not says_nothing(found["value"]) and (found.re is _COMMANDS or _is_credential(found["value"])):
+    for found in _SCHEME.finditer(text):
+        if not says_nothing(found["value"]) and _is_credential(found["value"]):
             yield Find(found.start("value"), found.end("value"), "secret", found["value"])
     for found in _PAIR_OF.finditer(text):
         for group in ("name", "value"):
@@ -117,7 +110,8 @@ def _spoken(text: str) -> Iterator[Find]:
         if says_nothing(value) or _HASHLIKE.search(text, max(found.start() - 12, 0), found.start("value")):
             continue
         hexadecimal = re.fullmatch(
-            r"[0-9a-f]{24,}|[0-9A-F]{24,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", value
+            r"[0-9a-f]{24,}|[0-9A-F]{24,}|0x[0-9a-fA-F]{40,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+            value,
         )
         if hexadecimal or drawn(value):
             yield Find(found.start("value"), found.start("value") + len(value), "secret", value)
@@ -218,6 +212,7 @@ def _span(text: str, start: int, kind: KeyClass, pair: re.Match[str]) -> tuple[i
             or "phrase" in pair["name"].lower()
         )
     )
+    whole = whole or re.search(r"(?i)mnemonic|seed.?phrase", pair["name"]) is not None
     whole = whole and (pair["sep"] is not None and (kind == "header" or re.search(r":|\s", pair["sep"]) is not None))
     found = (_REST if whole else _UNQUOTED).match(text, start)
     if not found:

@@ -58,7 +58,7 @@ _PATH_KEYS = frozenset(
 )
 _HARMLESS_KEYS = frozenset("HASH CACHE SORT PRIMARY FOREIGN MAP DICT KV PUBLIC ATTENTION LOOKUP CONFIG".split())
 _REFERENCE = re.compile(
-    r"\$\{?\w+\}?|\$\(.*|%\(?\w+\)?[s%]?|\{\{?.*\}?\}|<[^<>]*>|\[[A-Za-z_ ]*\]|\*{3,}|[xX.…*•-]{3,}|\\?u2022.*"
+    r"\$\{?\w+\}?|\$\(.*|%\(?\w+\)?[s%]?|\{\{?[^'\"]*\}?\}|<[^<>]*>|\[[A-Za-z_ ]*\]|\*{3,}|[xX.…*•-]{3,}|\\?u2022.*"
 )
 _REPLACED = re.compile(rf"/*{PSEUDONYM.pattern}(?:/.*)?")
 _TYPE = re.compile(

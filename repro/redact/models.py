@@ -31,10 +31,12 @@ _FAMILIES = frozenset(
 _NAME = r"[A-Za-z0-9][\w.+-]{1,95}"
 _ID = re.compile(rf"(?P<org>{_NAME})/(?P<name>{_NAME})")
 _KEYED = re.compile(
-    r"(?i)(?<![A-Za-z0-9])(?:served[_-]model[_-]name|model[_-](?:name|path|id|tag|repo)|(?:model[_-])?name[_-]or[_-]path|tokenizer(?:[_-]path)?|(?:speculative[_-])?draft[_-]model(?:[_-]path)?"
+    r"(?i)(?<![A-Za-z0-9])(?:(?:\w+_)?lora[_-](?:names?|adapters?|ids?)|served[_-]model[_-]name|model[_-](?:name|path|id|tag|repo)|(?:model[_-])?name[_-]or[_-]path|tokenizer(?:[_-]path)?|(?:speculative[_-])?draft[_-]model(?:[_-]path)?"
     r"|base[_-]model|repo[_-]id|model|root|parent)\\*[\"'`]?\s*[=:,]?\s*\\*[\"'`\[(]{0,2}(?P<value>[A-Za-z0-9][\w.+-]*(?:/[\w.+-]+)?)(?=\\*[\"'`]|[\s,;)\]}]|$)"
 )
-_SERVED = re.compile(r"(?i)served[_-]model|model[_-](?:name|id)|lora[_-](?:name|path)s?")
+_SERVED = re.compile(r"(?i)served[_-]model|model[_-](?:name|id)|(?:\w+_)?lora[_-]")
+_MODULES = re.compile(r"--lora-(?:modules|paths)[ =](?P<all>.*)")
+_MODULE = re.compile(rf"(?<=[=\s\"'])(?P<value>{_NAME}/{_NAME})")
 _CACHED = re.compile(rf"(?:models|datasets)--(?P<value>(?P<org>[\w.+-]{{1,96}}?)--(?P<name>{_NAME}))")
 _LOADED = re.compile(
     rf"(?i)\b(?:weights|model|checkpoint|config|tokenizer|adapter|lora|repo(?:sitory)?)\s+(?:weights\s+)?(?:for|from|of|is|at)?\s*[:=]?\s*[\"'`]?(?P<value>{_NAME}/{_NAME})(?=[\"'`\s,;:)\]]|\.?$|\.\s)"
@@ -63,6 +65,9 @@ def model_names(text: str) -> Iterator[Find]:
     for found in _CACHED.finditer(text):
         if found["org"].lower() not in _PUBLISHERS:
             yield Find(found.start("value"), found.end("value"), "name", f"{found['org']}/{found['name']}")
+    for listed in _MODULES.finditer(text):
+        for found in _MODULE.finditer(text, listed.start("all")):
+            yield from _private(found["value"], found.start("value"))
     for form in (_LOADED, _HUB):
         for found in form.finditer(text):
             group = "value" if found["value"] else "served"

@@ -10,7 +10,7 @@ from repro.redact.vocabulary import NOTHING, PSEUDONYM
 
 HINT = (
     r"(?i:customer|tenant|company|employer|department|cost.?cent|business|organi[sz]ation|team|project|account|workspace|namespace|cluster|partition|reservation|qos|vpc|bucket|container_?name|storage)"
-    r"|[A-Z][\w'.-]+ <|\+\d|\(\d{3}\)|\d{3}[-.]\d{3}[-.]\d{4}|(?:[ ]?\d{4}){3}|\d{4}-\d{4}-|[A-Z]{2}\d{2}[ A-Z0-9]{11}|(?i:dc|ou|cn)=|(?:instances|resourceGroups|virtualMachines|pods|nodes|secrets|buckets|b|clusters|repos|vaults|jobs)/"
+    r"|[A-Z][\w'.-]+ <|\" <|directory '|\(project |(?i:tel|phone|mobil|fax|handy|cell)\W|\+\d|\(\d{3}\)|\d{3}[-.]\d{3}[-.]\d{4}|(?:[ ]?\d{4}){3}|\d{4}-\d{4}-|[A-Z]{2}\d{2}[ A-Z0-9]{11}|(?i:dc|ou|cn)=|(?:instances|resourceGroups|virtualMachines|pods|nodes|secrets|buckets|b|clusters|repos|vaults|jobs)/"
 )
 _KEYED = re.compile(
     r"(?i)(?<![A-Za-z0-9])(?:(?:slurm[_-])?(?:job[_-])?(?:customer|tenant|company|employer|department|cost[_-]?cent(?:er|re)|business[_-]?unit|organi[sz]ation|team|project|account|workspace|cluster|reservation)"
@@ -23,6 +23,12 @@ _COMMON = frozenset(
 _FULL_NAME = re.compile(r"(?<![\w'.-])(?P<name>[A-Z][\w'.-]*(?: [A-Za-z][\w'.-]*){1,3}) <(?=[^\s<>@]+@|email-\d)")
 _PHONE = re.compile(
     r"(?<![\w.+-])(?:\+\d{1,3}[ .-]?\(?\d{1,4}\)?(?:[ .-]\d{2,5}){1,4}|\+[1-9]\d{9,13}|\(\d{3}\) ?\d{3}[-.]\d{4}|(?:1[-.])?[2-9]\d{2}([-.])[2-9]\d{2}\1\d{4})(?![\w.:-]?\d)"
+)
+_QUOTED_NAME = re.compile(r"\"(?P<name>[^\"<>\n]{3,60})\" <(?=[^\s<>]+@|email-\d)")
+_DIRECTORY = re.compile(r"\bdirectory '(?P<name>[^'\n]{3,60})'")
+_SYNCED = re.compile(r"\(project (?P<project>[\w.-]{3,60})(?:, entity (?P<entity>[\w.-]{3,60}))?\)")
+_CALLED = re.compile(
+    r"(?i)\b(?:tel(?:efon|ephone)?|phone|mobil[e]?|fax|handy|cell)\b\.?[ :]*(?P<value>[+(]?\d[\d ()/.-]{5,18}\d)(?![\w.]?\d)"
 )
 _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])")
 _CARD = re.compile(r"(?<![\d.:-])[3-6]\d{3}(?:([ -])\d{4}\1\d{4}\1\d{4}|\1\d{12})(?![\d.:-]?\d)")
@@ -37,14 +43,38 @@ _GROUPS = frozenset("com org net corp local internal people users groups svc ser
 
 def owners(text: str) -> Iterator[Find]:
     """Names and numbers of customers, teams, people and accounts."""
+    yield from _organisations(text)
+    yield from _people(text)
+    yield from _numbers(text)
+    yield from _entries(text)
+
+
+def _organisations(text: str) -> Iterator[Find]:
     for found in _KEYED.finditer(text):
         group = "quoted" if found["quoted"] else "bare"
         value = found[group]
         if value.lower() not in _COMMON | NOTHING and not PSEUDONYM.search(value) and re.search("[A-Za-z]", value):
             yield Find(found.start(group), found.end(group), "name", value)
-    for found in _FULL_NAME.finditer(text):
+    for found in (*_DIRECTORY.finditer(text), *_SYNCED.finditer(text)):
+        for group, value in found.groupdict().items():
+            if value and not PSEUDONYM.search(value):
+                yield Find(found.start(group), found.end(group), "name", value)
+    for found in _RESOURCE.finditer(text):
+        if not PSEUDONYM.search(found["value"]) and found["value"].lower() not in _COMMON:
+            yield Find(found.start("value"), found.end("value"), "host", found["value"])
+
+
+def _people(text: str) -> Iterator[Find]:
+    for found in (*_FULL_NAME.finditer(text), *_QUOTED_NAME.finditer(text)):
         if not PSEUDONYM.search(found["name"]):
             yield Find(found.start("name"), found.end("name"), "user", found["name"])
+
+
+def _numbers(text: str) -> Iterator[Find]:
+    """Numbers of telephones, accounts and cards."""
+    for found in _CALLED.finditer(text):
+        if 7 <= sum(c.isdigit() for c in found["value"]) <= 15:
+            yield Find(found.start("value"), found.end("value"), "phone", found["value"])
     for found in _PHONE.finditer(text):
         if 9 <= sum(c.isdigit() for c in found[0]) <= 15:
             yield Find(found.start(), found.end(), "phone", found[0])
@@ -54,10 +84,6 @@ def owners(text: str) -> Iterator[Find]:
     for found in _CARD.finditer(text):
         if _is_card(found[0]):
             yield Find(found.start(), found.end(), "secret", found[0])
-    for found in _RESOURCE.finditer(text):
-        if not PSEUDONYM.search(found["value"]) and found["value"].lower() not in _COMMON:
-            yield Find(found.start("value"), found.end("value"), "host", found["value"])
-    yield from _entries(text)
 
 
 def _entries(text: str) -> Iterator[Find]:

@@ -11,6 +11,7 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_.-]{0,40}[A-Za-z0-9_]"
 EMAIL = re.compile(
     r"(?<![A-Za-z0-9.!#$%&*+/=?^_`{|}~-])[A-Za-z0-9][A-Za-z0-9.!#$%&*+=?^_`{|}~-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,6}[A-Za-z]{2,12}(?![A-Za-z0-9])"
 )
+_SPELT = re.compile(r"(?i)\b[\w.+-]{1,64} ?[\[({] ?at ?[\])}] ?[\w-]+(?: ?(?:\.|[\[({] ?dot ?[\])}]) ?[\w-]+)+")
 _IN_URL = re.compile(r"://[^\s/@]*\Z")
 CONTEXTS = (
     (
@@ -67,6 +68,14 @@ CONTEXTS = (
         r"\buser(?:name)? [A-Za-z]",
         re.compile(rf"(?i)\buser(?:name)? (?P<a>{_NAME}):(?=[^\s:/]{{4,}})"),
     ),
+    (
+        r"pts/\d|tty\d|acct=|of [Uu]ser|\d\d:\d\d:\d\d [+-]\d{4} +\d+\)|GroupId=|(?m:^)[ \t]+[Uu]ser\s|\|(?:COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|RUNNING)|\* [a-z]|CREATE USER|GRANT",
+        re.compile(
+            rf"(?m)^(?:reboot\s+)?(?P<a>{_NAME})\s+(?:pts/|tty)\d+|acct=\"(?P<b>{_NAME})\"|\bof [Uu]ser (?P<c>{_NAME}?)\.?$|^[0-9a-f^]{{7,40}} (?:\S+ +)?\((?P<d>[A-Za-z][\w'.-]*(?: [A-Za-z][\w'.-]*){{0,3}}) +\d{{4}}-\d\d-\d\d \d\d:"
+            rf"|\bGroupId=(?P<e>{_NAME})\(|^\s+[Uu]ser\s+(?P<f>{_NAME})\s*$|^(?:[\d*/,-]+ +){{5}}(?P<g>{_NAME}) +/|(?i:create user|grant\b[^\n]{{1,80}}?\bto) [\"'`](?P<h>{_NAME})[\"'`]"
+            rf"|^\d+(?:[._]\w+)?\|[^|\n]*\|(?P<i>{_NAME})\|(?P<j>{_NAME})\|(?:COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|RUNNING)"
+        ),
+    ),
     (r":[x*!]:\d", re.compile(rf"\b(?P<a>{_NAME}):[x*!]:\d+:\d+:(?P<b>[^:\n]*):")),
     (
         r"[A-Z0-9]\\\\?[a-z]",
@@ -85,6 +94,8 @@ def user(name: str, at: int) -> Find | None:
 
 def emails(text: str) -> Iterator[Find]:
     """Addresses of people."""
+    for found in _SPELT.finditer(text):
+        yield Find(found.start(), found.end(), "email", found[0])
     for found in EMAIL.finditer(text):
         if not found[0].startswith("git@") and not _IN_URL.search(text, max(found.start() - 300, 0), found.start()):
             yield Find(found.start(), found.end(), "email", found[0])

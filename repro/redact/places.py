@@ -90,6 +90,13 @@ CONTEXTS = (
             rf"(?m)^(?:Linux|Darwin) (?P<host>{_HOST}) \d+\.\d|^127\.0\.1\.1\s+(?P<host2>{_HOST})(?:\s+(?P<host3>{_HOST}))?"
         ),
     ),
+    (
+        r"slots=|(?m:^)Host |:\d+:\d+ - |-H |-hosts?|orkstation|omputer |COMPLETED|FAILED|CANCELLED|TIMEOUT",
+        re.compile(
+            rf"(?m)^[ \t]*(?P<host>{_HOST})[ \t]+(?:max_)?slots=|^Host (?P<host6>{_HOST})\s*$|\[(?P<host2>{_HOST}):\d+:\d+ - |(?:\s-H|\s--?hosts?)[ =](?P<host3>{_HOST}(?::\d+)?(?:,{_HOST}(?::\d+)?)*)"
+            rf"|\b[Ww]orkstation (?P<host4>[A-Z0-9-]*\d[A-Z0-9-]*)|\|(?:COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|RUNNING)[^|]*\|(?P<host5>{_HOST}(?:\[[\d,-]+\])?)"
+        ),
+    ),
     (r"<\d{2,5}>", re.compile(rf"(?<![\w.:-])(?P<host>{_HOST})<\d{{2,5}}>")),
     (
         r":/\S+ on /|//\S+ on /|cifs",
@@ -103,11 +110,13 @@ _IPV4 = re.compile(
     r"(?<![A-Za-z0-9_.])(?P<ip>(?:\d{1,3}\.){3}\d{1,3})(?![\w]|\.\d)(?P<after>:\d{1,5}(?!\d)|/\d{1,2}(?![\d.]))?"
 )
 _UNDERLINED = re.compile(r"(?<=_)(?P<ip>(?:10|172|192|100)\.\d{1,3}\.\d{1,3}\.\d{1,3})(?![\w.])(?P<after>)")
+_NODE_BEFORE = re.compile(r"(?i)(?:node|host|ip|worker|peer|addr|client)_\Z")
+_SPACED = re.compile(r"(?<![\w.])(?P<ip>\d{1,3}(?:(?: \. |\[\.\]|\(dot\)|\[dot\])\d{1,3}){3})(?![\w.])")
 _JOINED = re.compile(
     r"(?<![A-Za-z0-9])(?:ip|node|host|worker)[_-](?P<ip>(?:\d{1,3}_){3}\d{1,3}|(?:\d{1,3}-){3}\d{1,3})(?![\w-])"
 )
 _NUMERIC = re.compile(
-    r"(?:://|(?i:\b(?:host|addr|address|ip|peer|connect(?:ed|ing)? to)[\"']?[ =:]+[\"']?))(?P<ip>0[xX][0-9a-fA-F]{8}|[1-4]\d{9}|[1-9]\d{8}|0\d{1,3}(?:\.0?\d{1,3}){3}|0x[0-9a-fA-F]{1,2}(?:\.0x[0-9a-fA-F]{1,2}){3})(?=[:/\s,)\"']|$)"
+    r"(?:://|(?i:\b(?:host|addr|address|ip|peer|connect(?:ed|ing)? to)[\"']?[ =:]+[\"']?))(?P<ip>0[xX][0-9a-fA-F]{8}|[1-4]\d{9}|[1-9]\d{8}|0\d{1,3}(?:\.0?\d{1,3}){3}|0x[0-9a-fA-F]{1,2}(?:\.0x[0-9a-fA-F]{1,2}){3})(?=[:/\s,)}\]\"']|$)"
 )
 _VERSION_BEFORE = re.compile(
     r"(?i)(?:[=~<>!]=\s*|\.so\.|[-_]|\bv|\bver(?:sion)?s?[\w\s\"':=(,.]{0,20}|\b(?:cudnn|cublas\w*|cuda\w*|nccl|cusparse\w*|cufft|curand|cusolver|nvjitlink|nvtx|nvrtc|tensorrt|driver|release|toolkit|runtime|build|firmware|vbios|vib|cu1[123]|inforom|image version)\b[\w\s\"':=(,@/+-]{0,24})$"
@@ -121,19 +130,14 @@ _MAC = re.compile(
 _GUID = re.compile(
     r"(?<![\w:])(?:[0-9a-f]{4}:){3}[0-9a-f]{4}(?![\w:])|(?i:\b(?:\w*guid|gid|lid|host_?hash)\\*[\"']?[ =:]+\\*[\"']?)(?P<value>0x[0-9a-fA-F]{12,16})"
 )
+_OF_BUCKETS = frozenset(
+    ("storage.googleapis.com", "storage.cloud.google.com", "s3.amazonaws.com", "dev.azure.com", "wandb.ai")
+)
+"""Sites of everybody, below which a name is somebody's own."""
 _PACKAGE = re.compile(r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]{2,80})(?:\[[\w,-]+\])? @ $")
 """A package that was installed from the address that follows."""
 _IN_URL = re.compile(r"://\S*\Z")
 _COPIED = re.compile(rf"(?<![\w.-])[\w.-]+@(?P<host>{_HOST}):(?P<path>[A-Za-z0-9_~][\w.~-]*(?:/[\w.~-]+)+)")
-_LABELLED = re.compile(r"(?<!\w)[Ss]/[Nn]\s*[:=#]?\s*(?P<value>(?=[A-Z-]*\d)[A-Z0-9-]{5,})")
-_GPU = re.compile(
-    r"(?<![A-Za-z0-9])(?:GPU|MIG|gpu|mig)-(?:GPU-)?[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){0,3}(?:-[0-9a-fA-F]{1,12})?(?:/\d+/\d+)?(?![A-Za-z0-9])"
-)
-_BESIDE = re.compile(r"(?<![\w.:-])(?P<value>[01]\d{12})(?=\s*(?:,|;|\t|$))")
-"""The serial number of a GPU in a table that has its UUID in the same line."""
-_CLOUD = re.compile(
-    r"(?<![A-Za-z0-9])(?:i|vol|eni|subnet|vpc|sg|ami|snap|eipalloc|rtb|fs|r|lt)-0?[0-9a-f]{8,17}(?![A-Za-z0-9])|arn:aws[\w-]*:[\w-]*:[\w-]*:(?:\d{12})?:[^\s\"',]+|(?<=projects/)[a-z][a-z0-9-]{4,28}[a-z0-9](?=/)|(?<=subscriptions/)[0-9a-f-]{36}"
-)
 
 
 def is_public(host: str) -> bool:
@@ -159,6 +163,8 @@ def hosts_in(value: str, at: int, *, certain: bool) -> Iterator[Find]:
     ``certain`` that it names hosts, only those that look like one."""
     for part in re.finditer(r"[A-Za-z0-9](?:[\w.-]|\[[\d,-]+\])*", value):
         before, name = value[: part.start()], part[0].rstrip(".-")
+        if before.endswith(":") and name.isdigit():
+            continue
         if (
             before.endswith(("/", "@", "=", "(", "'"))
             and not before.endswith("//")
@@ -209,7 +215,7 @@ def web_addresses(text: str) -> Iterator[Find]:
             yield from _credentials(creds, found.start("creds"), scheme)
         if host and not host.startswith("[") and not re.fullmatch(r"[\d.]+", host) and is_host(host):
             yield Find(found.start("host"), found.end("host"), "host", host.rstrip("."))
-        public = bool(host) and is_public(host)
+        public = bool(host) and is_public(host) and host not in _OF_BUCKETS
         if host and not public:
             yield from _package(text, found.start())
         path = found["path"] or ""
@@ -284,7 +290,7 @@ def in_context(context: "re.Pattern[str]", text: str) -> Iterator[Find]:
 def _is_code(name: str) -> bool:
     return bool(
         re.fullmatch(
-            r"NVIDIA-SMI|cu\d{2,4}|sm_?\d+\w?|[\d.]+|(?:rank|gpu|cuda|tp|dp|pp|ep|node|worker|device|step|cell|TP|DP|PP)[-_]?\d+(?:[-_][A-Z]+\d+)*",
+            r"NVIDIA-SMI|sha\d{1,3}|md5|cu\d{2,4}|sm_?\d+\w?|[\d.]+|(?:rank|gpu|cuda|tp|dp|pp|ep|node|worker|device|step|cell|TP|DP|PP)[-_]?\d+(?:[-_][A-Z]+\d+)*",
             name,
         )
     ) or (
@@ -307,13 +313,15 @@ def _is_name_of_host(name: str, tld: str) -> bool:
 def ipv4(text: str) -> Iterator[Find]:
     """IPv4 addresses that are no versions, and not of this machine itself."""
     for found in (*_IPV4.finditer(text), *_UNDERLINED.finditer(text)):
-        if _is_ipv4(found["ip"], found["after"], text, found.start()):
+        if _is_ipv4(found["ip"], found["after"], text, found.start()) or (
+            found.re is _UNDERLINED and _NODE_BEFORE.search(text, max(found.start() - 12, 0), found.start())
+        ):
             yield Find(found.start("ip"), found.end("ip"), "ip", found["ip"])
 
 
 def odd_addresses(text: str) -> Iterator[Find]:
     """IPv4 addresses as one number, in octal or hexadecimal, and with other marks between their parts."""
-    for found in (*_JOINED.finditer(text), *_NUMERIC.finditer(text)):
+    for found in (*_JOINED.finditer(text), *_NUMERIC.finditer(text), *_SPACED.finditer(text)):
         yield Find(found.start("ip"), found.end("ip"), "ip", found["ip"])
 
 
@@ -331,18 +339,6 @@ def long_addresses(text: str) -> Iterator[Find]:
             r"(?:\d{4}:){3}\d{4}", text[begin:end]
         ):
             yield Find(begin, end, "mac", text[begin:end])
-
-
-def hardware(text: str) -> Iterator[Find]:
-    """UUIDs of GPUs and ids that a cloud gives to machines, disks and accounts."""
-    for found in _LABELLED.finditer(text):
-        yield Find(found.start("value"), found.end("value"), "serial", found["value"])
-    for found in (*_GPU.finditer(text), *_CLOUD.finditer(text)):
-        if not PSEUDONYM.fullmatch(found[0]):
-            yield Find(found.start(), found.end(), "uuid", found[0])
-    if "GPU-" in text or "uuid-" in text:
-        for found in _BESIDE.finditer(text):
-            yield Find(found.start("value"), found.end("value"), "serial", found["value"])
 
 
 def _is_ipv4(ip: str, after: str | None, text: str, at: int) -> bool:

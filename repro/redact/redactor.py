@@ -1,6 +1,5 @@
 """Redaction over a whole bundle: learn from all of it, then replace in all of it."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -10,14 +9,13 @@ from repro.redact.blocks import blocks
 from repro.redact.documents import Walk
 from repro.redact.finders import found_in, line_spans
 from repro.redact.finds import ORDER, Category, Find, merged
-from repro.redact.jsonlines import is_record
+from repro.redact.jsonlines import is_bare_number
 from repro.redact.policy import Policy
 from repro.redact.prompts import prompts
 from repro.redact.pseudonyms import Pseudonyms
 from repro.redact.spread import Spread
 from repro.redact.views import undone
 
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _CODEC = ("utf-8", "surrogateescape")
 _LONGEST_REMEMBERED = 1 << 10
 _MOST_REMEMBERED = 1 << 17
@@ -192,10 +190,10 @@ class Redactor:
             before = text[find.start : find.end]
             if before.startswith("/") and not after.startswith("/"):
                 after = f"/{after}"
+            if before[-1:].isdigit() and is_bare_number(text, find.start, find.end):
+                after = f'"{after}"'
             pieces += [text[at : find.start], after]
             at = find.end
-            if before[-1:].isdigit() and _is_number(text, find):
-                after = f'"{after}"'
             if before != after:
                 self._note(find.category, before, after, where)
         pieces.append(text[at:])
@@ -211,16 +209,6 @@ class Redactor:
 
 def _bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
-
-
-def _is_number(text: str, find: Find) -> bool:
-    """True for a number that is a value in a line of JSON: in its place there must be a string."""
-    return (
-        _NUMBER.fullmatch(text, find.start, find.end) is not None
-        and text[: find.start].rstrip()[-1:] in {":", ",", "["}
-        and text[find.end :].lstrip()[:1] in {",", "}", "]"}
-        and is_record(text)
-    )
 
 
 def _in_characters(data: bytes, spans: "list[tuple[int, int, Category, str]]") -> list[Find]:

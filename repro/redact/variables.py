@@ -27,7 +27,7 @@ _NEVER = re.compile(
     r"(?i).*(?:host|addr|url|uri|user|email|mail|proxy|endpoint|server|domain|bucket|account|tenant|org|project|team|customer|license|licence|label)\w*"
 )
 _SAFE_ALTHOUGH = re.compile(
-    r"(?:NCCL|GLOO|UCX|NVSHMEM|SGLANG|VLLM)_(?:\w*_)?(?:HOSTID|PROXY\w*|SOCKET\w*|IFNAME|OOB\w*|SERVER_\w*|DISABLE\w*)|GRAPHREPRO_LABEL|CUDA_\w*|TORCH_\w*|TRITON_\w*|NCCL_NVLS\w*"
+    r"(?:NCCL|GLOO|UCX|NVSHMEM|SGLANG|VLLM)_(?:\w*_)?(?:PROXY\w*|SOCKET\w*|IFNAME|OOB\w*|SERVER_\w*|DISABLE\w*)|GRAPHREPRO_LABEL|CUDA_\w*|TORCH_\w*|TRITON_\w*|NCCL_NVLS\w*"
 )
 _ASSIGNED = re.compile(
     r"(?m)^(?:[\s>+-]*(?:export|declare -x|set|setenv|ENV|env|Environment=)\s*[\"']?|\s*-\s+|\s*)(?P<name>[A-Z][A-Z0-9_]{2,80})(?P<sep>=|(?<=[A-Z0-9_])\s*:\s+(?=[^\s]))(?P<value>[^\n]*)$"

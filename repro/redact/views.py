@@ -15,6 +15,7 @@ ESCAPED = re.compile(
     r"|\\x[0-9a-fA-F]{2}"
     r"|\\[0-3][0-7]{2}"
     r"|\\[nrtabfv0\"'`/\\&=$@:.]"
+    r"|%u[0-9a-fA-F]{4}"
     r"|%[0-9a-fA-F]{2}"
     r"|&(?:amp|lt|gt|quot|apos|sol|equals|colon|commat|period|lowbar|#[0-9]{1,6}|#[xX][0-9a-fA-F]{1,5});"
     r"|(?<=[A-Za-z0-9])=(?:3D|2E|2F|40|3A|5F|2D)(?=[A-Za-z0-9])"  # quoted-printable
@@ -86,6 +87,8 @@ def _once(view: View) -> View | None:
 
 def _meaning(escape: str) -> str:
     first, second = escape[0], escape[1:2]
+    if first == "%" and second == "u":
+        return _character(escape[2:], 16)
     if first in {"%", "="}:
         return _character(escape[1:], 16)
     if first == "&":

@@ -40,7 +40,7 @@ def _blind(name: str) -> list[Planted]:
     return texts
 
 
-PLANTED = [*_planted("planted.txt"), *_planted("held_out.txt"), *_blind("blind_1.jsonl")]
+PLANTED = [*_planted("planted.txt"), *_planted("held_out.txt"), *_blind("blind_1.jsonl"), *_blind("blind_2.jsonl")]
 HARMLESS = (DATA / "harmless.txt").read_text("utf-8").splitlines()[1:]
 
 
