@@ -25,7 +25,7 @@ def kernel_text(document: Document) -> str:
     lines = [line for name in found.first for line in _architecture(name, found.of(name))]
     if lines:
         parts.append("\n".join((one_line(found.claim, 600), *lines)))
-    parts.append("Compiled code, buffers by release and all budgets stand in findings.html.")
+    parts.append("Compiled code, buffers by release, all budgets and what stands beside no cell: findings.html.")
     return "\n\n".join(parts)
 
 

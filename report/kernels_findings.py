@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from report.findings import finding_id
-from report.kernels import SURVEYS, Code, Kernels, budgets_in, budgets_of, code_of, code_words, codes_of, counted, tally
-from report.kernels_beside import is_same, servers_of
-from report.kernels_words import CANNOT, budget_anchor
-from report.load import LoadedRun
+from report.kernels import SURVEYS, Kernels, budgets_in, budgets_of, code_of, code_words, codes_of, counted, tally
+from report.kernels_beside import is_same, server_of
+from report.kernels_words import FAILURE, budget_anchor
+from report.load import LoadedCell, LoadedRun
 from report.words import spoken
 from repro.causes import Severity, unlocated
 from repro.errors import SpecError
@@ -70,7 +70,7 @@ def _finding(
     statement = (
         f"Kernel check {check.removeprefix('kernel-')} ({first.evidence_class}), {_codes(rows)}: {what}: "
         f"{len(rows)} of {found.decided} decided cases, {_budgets(budgets_of(rows))}"
-        f"{_architectures(rows)}. It does not show {_not_shown(first.evidence_class)}."
+        f"{_architectures(rows)}. It means that {FAILURE[first.evidence_class]}, and not that a launch fails."
     )
     finding = Finding(
         id=finding_id(
@@ -96,10 +96,6 @@ def _finding(
         next=_command(rows),
     )
     return finding, len(rows), found.decided
-
-
-def _not_shown(evidence: EvidenceClass) -> str:
-    return CANNOT[evidence].partition(". ")[0].partition(": ")[0]
 
 
 def _codes(rows: Sequence[KernelResult]) -> str:
@@ -159,30 +155,34 @@ def _near(finding: Finding, runs: Sequence[LoadedRun], kernels: Kernels) -> Near
     if finding.planted or finding.severity == "info":
         return None
     for run in runs:
-        failing = {
-            cell.coordinates.budget
-            for cell in run.cells
-            if cell.id in finding.cells and cell.summary.k and cell.coordinates.budget
-        }
-        if failing and run.plan is not None and run.about_gpus:
-            near = _of_budgets(kernels, run, run.plan.architecture, failing)
+        cells = [cell for cell in run.cells if cell.id in finding.cells and cell.summary.k and cell.coordinates.budget]
+        if cells and run.plan is not None and run.about_gpus:
+            near = _of_cells(kernels, run.plan.architecture, cells)
             if near is not None:
                 return near
     return None
 
 
-def _of_budgets(kernels: Kernels, run: LoadedRun, architecture: str, failing: set[int]) -> Near | None:
+def _of_cells(kernels: Kernels, architecture: str, cells: Sequence[LoadedCell]) -> Near | None:
+    """The rows of the budgets that fail; what ran the code of those cells, and what did not, apart."""
     rows = [row for row in kernels.rows if row.cell.architecture == architecture]
-    budgets = sorted(failing & set(budgets_of(rows)))
+    budgets = sorted({cell.coordinates.budget for cell in cells} & set(budgets_of(rows)))
     if not budgets:
         return None
-    here = [row for row in rows if set(budgets) & set(budgets_in(row))]
-    said = " ".join(_codes_words(run, codes_of(here)))
-    parts = [f"budget {budget}: {_told(rows, architecture, budget)}" for budget in budgets]
-    text = (
-        f"Kernel checks, which decide nothing here, have rows of the same budgets on {architecture} ({said}). "
-        f"{'; '.join(parts)}."
-    )
+    own: list[str] = []
+    other: list[str] = []
+    for budget in budgets:
+        servers = {
+            server_of(attempt) for cell in cells for attempt in cell.attempts if cell.coordinates.budget == budget
+        }
+        for code in codes_of(row for row in rows if budget in budgets_in(row)):
+            same = all(server is not None and is_same(server, code) for server in servers)
+            of = [row for row in rows if code_of(row) == code]
+            told = f"budget {budget}, {code_words(code)}: {_told(of, architecture, budget)}"
+            (own if same else other).append(told)
+    parts = [f"Of the code that the server ran: {'; '.join(own)}."] if own else []
+    parts += [f"Of other code, which stands beside no such cell: {'; '.join(other)}."] if other else []
+    text = f"Kernel checks of the same budgets on {architecture}, which decide nothing here. {' '.join(parts)}"
     links = tuple((budget_anchor(architecture, budget), f"budget {budget} on {architecture}") for budget in budgets)
     return Near(text=one_line(text, 1500), links=links)
 
@@ -200,11 +200,3 @@ def _told(rows: Sequence[KernelResult], architecture: str, budget: int) -> str:
     elif "alike" in senses:
         parts.append(f"compiled code and grid are those of budget {WORKS}")
     return ", ".join(parts)
-
-
-def _codes_words(run: LoadedRun, codes: Sequence[Code]) -> Iterable[str]:
-    same = [code for code in codes if any(is_same(server, code) for server in servers_of(run))]
-    if same:
-        yield f"of the server's own {'; '.join(map(code_words, same))}"
-    if other := [code for code in codes if code not in same]:
-        yield f"{'and ' if same else ''}of other code than the server ran: {'; '.join(map(code_words, other))}"

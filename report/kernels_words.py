@@ -38,8 +38,8 @@ FAILURE: Mapping[EvidenceClass, str] = {
     "gpu": "this kernel is wrong by itself, on that GPU",
 }
 CANNOT: Mapping[EvidenceClass, str] = {
-    "interpreted": "compiled code: no compiler, tensor core, bf16 or concurrency took part; NumPy ran one block after "
-    "the other",
+    "interpreted": "that compiled code is right: no compiler, tensor core, bf16 or concurrency took part; NumPy ran "
+    "one block after the other",
     "emulated": "that a CUDA graph works: none was captured. It is no evidence about graphs on a GPU",
     "compiled": "that the code computes what it should: it ran nowhere",
     "gpu": "that the other kernels of the captured forward, the scheduler, several GPUs or overlapping streams are "
