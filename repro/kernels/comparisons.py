@@ -34,11 +34,10 @@ class Code:
 
 
 def codes(results: Iterable[KernelResult]) -> list[Code]:
-    """Compiled rows that were not planted."""
+    """Rows of the compiler arm that were not planted. Those of a GPU say what ran there, of one cell each."""
+    compiled = [row for row in results if row.check == "kernel-compile" and row.planted is None]
     return [
-        Code(row, row.compiled)
-        for row in results
-        if row.compiled is not None and row.planted is None and row.cell.architecture is not None
+        Code(row, row.compiled) for row in compiled if row.compiled is not None and row.cell.architecture is not None
     ]
 
 
