@@ -9,6 +9,11 @@ from dataclasses import dataclass, field
 
 Use = tuple[str, str]
 """A module and a name at its top level."""
+LINE = 120
+NAMESPACE = '''def namespace(*names: str) -> SimpleNamespace:
+    """Some of this file's names, to be used as those of a module."""
+    return SimpleNamespace(**{name: globals()[name] for name in names})'''
+"""What the file needs beside its parts, from `types`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ def single_file(sources: Mapping[str, str], entry: str, start: str, constants: M
     }
     used = _used(modules, (entry, start))
     _refuse_collisions(modules, used)
-    return _imports(modules, used), "\n\n\n".join(_sections(modules, entry, used))
+    return _imports(modules, used), "\n\n\n".join([NAMESPACE, *_sections(modules, used)])
 
 
 def _load(name: str, sources: Mapping[str, str], modules: dict[str, Module]) -> None:
@@ -176,7 +181,7 @@ def _imports(modules: Mapping[str, Module], used: set[Use]) -> str:
     return "\n".join([*lines, *(f"from {origin} import {', '.join(names)}" for origin, names in named.items())])
 
 
-def _sections(modules: Mapping[str, Module], entry: str, used: set[Use]) -> Iterator[str]:
+def _sections(modules: Mapping[str, Module], used: set[Use]) -> Iterator[str]:
     """Each module's definitions below its docstring, and then the namespace by which the others use it."""
     seen: set[str] = set()
     by_name = {use for name, own in used for use in _qualified(modules[name], own)}
@@ -190,7 +195,15 @@ def _sections(modules: Mapping[str, Module], entry: str, used: set[Use]) -> Iter
         said = "".join(f"# {line}".rstrip() + "\n" for line in module.docstring.splitlines()) if asked else ""
         yield f"# ---- {name}\n{said}".rstrip() + _spaced(texts)
         if asked:
-            yield f"{name} = SimpleNamespace(\n{''.join(f'    {own}={own},{chr(10)}' for own in asked)})"
+            yield _namespace(name, asked)
+
+
+def _namespace(name: str, members: Sequence[str]) -> str:
+    quoted = [f'"{own}"' for own in members]
+    line = f"{name} = namespace({', '.join(quoted)})"
+    if len(line) <= LINE:
+        return line
+    return f"{name} = namespace(\n" + "".join(f"    {own},\n" for own in quoted) + ")"
 
 
 def _spaced(texts: Sequence[str]) -> str:

@@ -114,7 +114,8 @@ def _verdict(options: argparse.Namespace) -> tuple[int, str]:
             digest = tiers.write_recorded(source.step(source.problem.prefixes, 0), options.save)
             return FINE, f"SAVED {about}; {source.said}: {options.save.name} has the SHA-256 {digest}"
         state, said = _run(module, options, source, has_gpu=has_gpu)
-    return state, f"{('PASS', 'FAIL')[state]} {about}; {versions}; {source.said}; {said}"
+    ended = "FAIL" if state == WRONG else "PASS"
+    return state, f"{ended} {about}; {versions}; {source.said}; {said}"
 
 
 def _case_words(options: argparse.Namespace, source: rounds.Source) -> str:

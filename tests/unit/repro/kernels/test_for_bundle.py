@@ -1,0 +1,71 @@
+"""Which failures of a server bring the verify kernel alone along, and that nothing in the file is redacted."""
+
+import pytest
+
+from repro.bundle.cleaning import cleaned, learn
+from repro.bundle.evidence import Source
+from repro.kernels.for_bundle import asked_for
+from repro.kernels.reproducer import reproducer
+from repro.model import Coordinates, Signature
+from repro.redact import Policy, Redactor
+
+
+def where(budget: int = 16, graph: str = "graph") -> Coordinates:
+    return Coordinates(
+        budget=budget,
+        topk=4,
+        shape="tree",
+        graph=graph,  # type: ignore[arg-type]
+        nvls="default",  # type: ignore[arg-type]
+        tier="full",
+        engine_source="release",
+        variant={},
+    )
+
+
+def signature(kind: str = "engine_exception", subsystem: str | None = None) -> Signature:
+    return Signature(kind=kind, phase="serving", subsystem=subsystem)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        signature(subsystem="attention"),
+        signature("cuda_illegal_memory_access"),
+        signature("cuda_illegal_memory_access", "moe"),
+        signature("corrupt_output"),
+    ],
+)
+def test_failure_that_may_be_one_of_attention_brings_it_along(found: Signature) -> None:
+    asked = asked_for(found, where(12), "sm_103")
+    assert asked is not None
+    assert (asked.budget, asked.mode, asked.architecture, asked.dtype) == (12, "replay-refreshed", "sm_103", "bf16")
+
+
+def test_eager_cell_is_run_eagerly_and_a_cpu_in_a_dtype_that_it_can_interpret() -> None:
+    asked = asked_for(signature("corrupt_output"), where(9, "eager"), None)
+    assert asked is not None
+    assert (asked.budget, asked.mode, asked.architecture, asked.dtype) == (9, "eager", "sm_103", "fp16")
+
+
+@pytest.mark.parametrize(
+    ("found", "budget"),
+    [(signature("oom_gpu_init"), 16), (signature(subsystem="moe"), 16), (signature("corrupt_output"), 0)],
+)
+def test_other_failures_and_cells_without_a_tree_do_not(found: Signature, budget: int) -> None:
+    assert asked_for(found, where(budget), "sm_103") is None
+
+
+@pytest.mark.parametrize("architecture", ["sm_103", None])
+def test_nothing_in_the_file_looks_like_a_secret(architecture: str | None) -> None:
+    asked = asked_for(signature("corrupt_output"), where(), architecture)
+    assert asked is not None
+    data = reproducer(asked)
+    redactor = Redactor(
+        Policy(hosts=("worker-7",), users=("somebody",), folders=(), words=(), hide_prompts=False, prompts=())
+    )
+    source = Source(path="kernel/verify_attention_repro.py", data=data, form="text")
+    learn(source, redactor)
+    kept = cleaned(source, redactor)
+    assert kept.raw() == data
+    assert redactor.report() == ()
