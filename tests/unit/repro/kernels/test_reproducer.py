@@ -21,6 +21,7 @@ from repro.kernels.reproducer import (
     asked_singly,
     reproducer,
 )
+from repro.kernels.single_file import NAMESPACE
 
 ASKED = Asked(budget=16, shape="gqa-4-2-128", batch=3, dtype="fp16", mode="eager", architecture="sm_103")
 NOTHING = dict.fromkeys(("budgets", "shapes", "architectures", "dtype", "batch", "mode"))
