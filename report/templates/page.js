@@ -57,8 +57,15 @@
     const cells = Array.from(part.querySelectorAll(":scope > .cell"));
     if (cells.length > 1) filter(cells[0], "Filter cells", cells);
   }
+  const target = () => {
+    try {
+      return decodeURIComponent(location.hash.slice(1));
+    } catch {
+      return ""; // what no link of this page leads to
+    }
+  };
   const reveal = () => {
-    const id = decodeURIComponent(location.hash.slice(1));
+    const id = target();
     for (let part = id ? document.getElementById(id) : null; part; part = part.parentElement) {
       part.hidden = false;
       if (part.tagName === "DETAILS") part.open = true;

@@ -38,6 +38,12 @@ def runs() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def hostile() -> ModuleType:
+    """Runs in which every free text is a string of the corpus."""
+    return _module("hostile", UNIT / "hostile.py")
+
+
+@pytest.fixture(scope="session")
 def likeness() -> ModuleType:
     return _module("likeness", Path(__file__).with_name("likeness.py"))
 

@@ -70,13 +70,16 @@ def test_dark_mode_is_dark(see: Any, all_states_page: Path) -> None:
     assert max(int(part) for part in shade["dark"][4:-1].split(",")) < 60
 
 
+@pytest.mark.parametrize("unfolded", [False, True])
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_axe_finds_nothing_serious(see: Any, all_states_page: Path, hostile_page: Path, scheme: str) -> None:
+def test_axe_finds_nothing_serious(see: Any, page_path: Path, hostile_page: Path, scheme: str, unfolded: bool) -> None:
     source = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
-    for path in (all_states_page, hostile_page):
+    for path in (page_path, hostile_page):
         # The policy of the page keeps axe out as it does any other script.
         page = see(path, color_scheme=scheme, bypass_csp=True)
         page.evaluate(source)
+        if unfolded:
+            page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
         found = page.evaluate("axe.run().then(result => result.violations)")
         serious = [
             (item["id"], node["html"][:200])
