@@ -63,6 +63,42 @@ def test_reference_and_memory_pass_at_each_budget_on_both_architectures(
         assert {row.evidence_class for row in found} == {"interpreted"}
 
 
+def test_emulated_replays_pass_and_a_frozen_grid_has_no_effect_where_one_tile_holds_all_rows(
+    finished: tuple[KernelRun, tuple[KernelResult, ...], str],
+) -> None:
+    _, rows, _ = finished
+    emulated = [row for row in rows if row.check == "kernel-emulated"]
+    well = {(row.cell.architecture, row.cell.budget) for row in emulated if row.planted is None and row.state == "pass"}
+    assert well == {(architecture, budget) for architecture in ("sm_103", "sm_120") for budget in (8, 9, 16)}
+    assert {(row.evidence_class, row.cell.mode) for row in emulated} == {("emulated", None)}
+    frozen = [row for row in emulated if row.planted == "grid_of_budget_8"]
+    assert {row.cell.budget for row in frozen} == {16, 32}
+    assert all(row.detail.startswith("no effect, as expected") for row in frozen)
+    kinds = {row.planted: row.faults[0].kind for row in emulated if row.faults}
+    assert kinds == {
+        "mask_sized_for_budget_8": "out_of_bounds",
+        "stale_mask_indptr": "wrong_values",
+        "stale_mask": "wrong_values",
+        "stale_out_cache_loc": "wrong_values",
+        "host_sync": "host_sync",
+    }
+
+
+def test_reproducer_of_a_cell_says_what_the_arm_says(
+    finished: tuple[KernelRun, tuple[KernelResult, ...], str], tmp_path: Path
+) -> None:
+    _, rows, _ = finished
+    row = next(row for row in rows if row.check == "kernel-reference" and row.cell.dtype == "fp16" and not row.planted)
+    made = [sys.executable, "-m", "repro", "kernels", "--reproducer", str(tmp_path), "--cell", row.cell.id]
+    subprocess.run(made, check=True, capture_output=True)
+    python = str(Path(os.environ["GRAPHREPRO_ENGINE_ENV"]).absolute() / "bin" / "python")
+    for plant, status in (((), 0), (("--plant", "causal_mask"), 1)):
+        alone = [python, "-I", "-B", "verify_attention_repro.py", "--rounds", "1", *plant]
+        done = subprocess.run(alone, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stdout + done.stderr
+        assert f"budget {row.cell.budget}, " in done.stdout
+
+
 def test_rows_say_which_code_was_asked(finished: tuple[KernelRun, tuple[KernelResult, ...], str]) -> None:
     _, rows, _ = finished
     pinned = {row.subject for row in rows if row.check in ("kernel-reference", "kernel-memory")}
