@@ -46,15 +46,11 @@ class LoadedCell:
     planned: int
     attempts: tuple[LoadedAttempt, ...]
     summary: CellVerdict
+    planted: bool
 
     @property
     def anchor(self) -> str:
         return f"{self.target}--{self.id}"
-
-    @property
-    def planted(self) -> bool:
-        step_planted = self.step is not None and self.step.planted is not None
-        return step_planted or any(attempt.result.planted is not None for attempt in self.attempts)
 
     @property
     def missing(self) -> int:
@@ -77,6 +73,7 @@ class LoadedRun:
     directory: str
     plan: Plan | None
     cells: tuple[LoadedCell, ...]
+    planted: bool
     armed: tuple[tuple[Result, str], ...] = ()
     self_tests: tuple[LoadedAttempt, ...] = ()
     oracles: tuple[str, ...] = ()
@@ -87,10 +84,6 @@ class LoadedRun:
     @property
     def skips(self) -> tuple[Skip, ...]:
         return self.plan.skips if self.plan is not None else ()
-
-    @property
-    def planted(self) -> bool:
-        return bool(self.run.planted) or any(cell.planted for cell in self.cells)
 
     @property
     def about_gpus(self) -> bool:
@@ -251,11 +244,13 @@ def _load_run(directory: RunDirectory) -> tuple[LoadedRun, list[Problem]]:
     armed = tuple((result, f"{relative}/cells/{result.cell}/{result.attempt}") for result in finished.armed)
     verdicts = run_verdicts(results)
     attempts = _attempts(relative, results, verdicts)
+    cells = _cells(run, plan, [attempt for attempt in attempts if attempt.result.role != "self-test"])
     loaded = LoadedRun(
         run=run,
         directory=relative,
         plan=plan,
-        cells=_cells(run, plan, [attempt for attempt in attempts if attempt.result.role != "self-test"]),
+        cells=cells,
+        planted=bool(run.planted) or any(cell.planted for cell in cells),
         armed=armed,
         self_tests=tuple(attempt for attempt in attempts if attempt.result.role == "self-test"),
         oracles=oracle_lines.lines(results, verdicts),
@@ -319,4 +314,5 @@ def _cell(run: Run, name: str, steps: Sequence[PlanStep], attempts: Sequence[Loa
         planned=sum(step.launches for step in steps),
         attempts=tuple(sorted(attempts, key=lambda attempt: attempt.result.attempt)),
         summary=cell_verdict(name, [attempt.verdict for attempt in attempts]),
+        planted=(bool(steps) and steps[0].planted is not None) or any(a.result.planted is not None for a in attempts),
     )

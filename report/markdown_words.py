@@ -1,6 +1,7 @@
 """Small pieces of Markdown in which nothing of a record acts: words, code, rows and tables."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from report.shortened import Part
 from report.words import sign, spoken
@@ -9,6 +10,7 @@ from repro.escape import markdown, markdown_code, one_line
 _LONGEST = 500
 
 
+@lru_cache(maxsize=4096)  # the same words stand by every launch
 def said(text: str, longest: int = _LONGEST) -> str:
     """Text of a paragraph or a table cell."""
     return markdown(one_line(text, longest))

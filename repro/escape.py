@@ -25,6 +25,8 @@ _BREAK = "\u200b"
 
 def visible(text: str) -> str:
     """Terminal control sequences removed; every other character that acts or hides is spelled out (`\\x07`)."""
+    if text.isascii() and text.isprintable():  # nearly all texts: nothing in them acts or hides
+        return text
     text = _ANSI.sub("", text.replace("\r\n", "\n"))
     return _INVISIBLE.sub(_spelled, text)
 
