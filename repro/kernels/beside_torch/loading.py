@@ -54,7 +54,7 @@ def find(path: str | None, scratch: Path) -> Release:
     if path is None:
         spec = importlib.util.find_spec("sglang")
         if spec is None or not spec.submodule_search_locations:
-            raise LoadingError(f"{sys.executable} has no sglang; give an environment that has it")
+            raise LoadingError("this environment has no sglang; give one that has it")
         root = Path(next(iter(spec.submodule_search_locations))).parent
     else:
         root = Path(path)
