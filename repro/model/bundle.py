@@ -60,9 +60,11 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """`manifest.json` of a bundle, its last entry. ``digest`` is over the paths and hashes of all files but the manifest
-    and `ISSUE.md`, which quotes it. ``archive_sha256`` is over the bytes of the archive before the manifest's own
-    entry: a compressed stream can be changed without a change of what it unpacks to."""
+    """`manifest.json` of a bundle, its last entry.
+
+    ``digest`` is over the paths and hashes of all files but the manifest and `ISSUE.md`, which quotes it.
+    ``archive_sha256`` is over the bytes of the archive before the manifest's own entry: a compressed stream can be
+    changed without a change of what it unpacks to."""
 
     tool_version: str
     subject: Subject
