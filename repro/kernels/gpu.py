@@ -105,7 +105,7 @@ def _under(tool: str, case: Case) -> Case:
     return replace(
         case,
         program="gpu_sanitizer",
-        group=f"gpu-{tool}",
+        group=f"gpu-{tool}-{case.cell.shape}-{case.cell.mode}",
         parameters={**case.parameters, **fewer, "tool": tool},
         limit_s=SANITIZED_LIMIT_S,
     )

@@ -23,7 +23,8 @@ SAME = 1e-12
 
 def main(request: Mapping[str, Any], channel: Channel) -> None:
     os.environ.setdefault("TRITON_DISABLE_LINE_INFO", "1")  # hashes can then be compared with the compiler arm's
-    os.environ["TRITON_CACHE_DIR"] = str(Path(request["scratch"], "triton"))
+    lines = "triton" if os.environ["TRITON_DISABLE_LINE_INFO"] == "1" else "triton-lines"
+    os.environ["TRITON_CACHE_DIR"] = str(Path(request["scratch"], lines))
     try:
         device = Cuda()
     except NoGpuError as problem_:

@@ -66,7 +66,7 @@ def test_sanitizer_adds_a_few_cells_of_its_own(tool: str) -> None:
     assert cases[: len(plain)] == plain
     added = cases[len(plain) :]
     assert {case.program for case in added} == {"gpu_sanitizer"}
-    assert {case.group for case in added} == {f"gpu-{tool}"}
+    assert len({case.group for case in added}) == 4  # so that some of these slow cases run at a time
     assert all(case.cell.id.endswith(f"-{tool}") and case.parameters["tool"] == tool for case in added)
     assert all(case.parameters["tight"] is True for case in added)
     assert 10 <= len(added) <= 20
