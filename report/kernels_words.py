@@ -28,8 +28,8 @@ NO_LAUNCH = (
 NOT_MEASURED = "Nothing that ran on a CPU is evidence of what a GPU does."
 CLAIM = (
     "Launches are reported to fail above budget {works} on sm_103. Here each budget stands beside budget {works}, in "
-    "what these checks looked at: where the two are alike, that part of the kernel does not explain a failure which "
-    "begins between them; where they differ, nothing is shown to fail. None of it is a verdict."
+    "what these checks looked at: where the two are alike, no difference in that explains a failure which begins "
+    "between them; where they differ, nothing is shown to fail. None of it is a verdict."
 )
 FAILURE: Mapping[EvidenceClass, str] = {
     "interpreted": "the kernel's text is wrong, or the metadata that it was given",

@@ -108,7 +108,7 @@ def _say(sheet: "Axes", one: _Placed) -> None:
     word = one.square.word
     sheet.text(middle, one.y + 15, shortened(f"{sign(word)} {_SHORT[word]}", _WIDE), ha="center")
     counted = f"{found.failed or found.passed} of {found.decided or found.cases}"
-    sheet.text(middle, one.y + 28, shortened(counted, _WIDE), ha="center", color=ink("soft"))
+    sheet.text(middle, one.y + 28, shortened(counted, _WIDE), ha="center")
 
 
 def _explain(sheet: "Axes", y: float) -> None:
