@@ -44,7 +44,7 @@ def beside_cell(kernels: Kernels, run: LoadedRun, cell: LoadedCell) -> tuple[Ker
     """The rows that stand beside a cell: every launch of it must have run the code that they are about."""
     if not kernels or not run.about_gpus or run.plan is None or not cell.coordinates.budget or not cell.attempts:
         return ()
-    servers = [server_of(attempt) for attempt in cell.attempts]
+    servers = {server_of(attempt) for attempt in cell.attempts}
     return tuple(
         row
         for row in kernels.rows
