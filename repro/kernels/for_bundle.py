@@ -25,9 +25,9 @@ def kernel_files(contents: "Contents") -> Mapping[str, bytes]:
 
 def asked_for(signature: Signature, where: Coordinates, architecture: str | None) -> Asked | None:
     """The case of the kernel that is nearest to a failing cell of a server; None if its failure does not point there,
-    or nothing is verified in the cell."""
+    nothing is verified in the cell, or its engine is none."""
     points_there = signature.subsystem == "attention" or signature.kind in KINDS
-    if not points_there or where.budget < 1:
+    if not points_there or where.budget < 1 or where.engine_source == "simulated":
         return None
     is_gpu = architecture is not None and re.fullmatch(r"sm_\d{2,3}", architecture) is not None
     return Asked(

@@ -10,7 +10,7 @@ from repro.model import Coordinates, Signature
 from repro.redact import Policy, Redactor
 
 
-def where(budget: int = 16, graph: str = "graph") -> Coordinates:
+def where(budget: int = 16, graph: str = "graph", source: str = "release") -> Coordinates:
     return Coordinates(
         budget=budget,
         topk=4,
@@ -18,7 +18,7 @@ def where(budget: int = 16, graph: str = "graph") -> Coordinates:
         graph=graph,  # type: ignore[arg-type]
         nvls="default",  # type: ignore[arg-type]
         tier="full",
-        engine_source="release",
+        engine_source=source,
         variant={},
     )
 
@@ -54,6 +54,10 @@ def test_eager_cell_is_run_eagerly_and_a_cpu_in_a_dtype_that_it_can_interpret() 
 )
 def test_other_failures_and_cells_without_a_tree_do_not(found: Signature, budget: int) -> None:
     assert asked_for(found, where(budget), "sm_103") is None
+
+
+def test_simulated_engine_has_no_kernel() -> None:
+    assert asked_for(signature("corrupt_output"), where(source="simulated"), None) is None
 
 
 @pytest.mark.parametrize("architecture", ["sm_103", None])
