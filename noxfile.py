@@ -326,7 +326,5 @@ def update_picture(session: nox.Session) -> None:
     size = ("--window-size=1280,860", "--hide-scrollbars", f"--user-data-dir={session.create_tmp()}")
     picture = Path("docs/images/report.png").absolute()
     session.run("chromium", "--headless", *quiet, *size, f"--screenshot={picture}", page, external=True)
-    fewer_colours = (
-        "import sys; from PIL import Image; Image.open(sys.argv[1]).quantize(256, 2).save(sys.argv[1], optimize=1)"
-    )
+    fewer_colours = "import sys, PIL.Image as I; p = sys.argv[1]; I.open(p).convert('RGB').quantize(256).save(p)"
     python(session, "-c", fewer_colours, str(picture))

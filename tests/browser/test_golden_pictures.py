@@ -115,4 +115,4 @@ def test_a_page_that_is_spoiled_does_not_look_the_same(
 
 def _keep(picture: Image.Image, path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
-    picture.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(path, optimize=True)
+    picture.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
