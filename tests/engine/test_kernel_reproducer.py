@@ -103,10 +103,11 @@ REFUSED = {
 STATISTICS = ("", "[]", "{}", '{"prefixes": [0], "tensors": {}}', '{"prefixes": [5], "tensors": {}}')
 
 
-def many(folder: Path, commands: list[tuple[str, ...]]) -> list[tuple[int, str]]:
+def many(folder: Path, commands: list[tuple[str, ...]], before: str = "") -> list[tuple[int, str]]:
     """As `run`, all of them in one process: starting one costs seconds, and these end before anything is launched."""
     program = (
         "import contextlib, io, json, sys; sys.path.insert(0, '.'); import verify_attention_repro as file\n"
+        f"{before}\n"
         "found = []\n"
         "for command in json.loads(sys.argv[1]):\n"
         "    with contextlib.redirect_stdout(io.StringIO()) as said:\n"
@@ -129,6 +130,13 @@ def test_fault_that_changes_nothing_is_refused(run: Run) -> None:
     status, line = run("--batch", "1", "--plant", "slot_of_another_request")
     assert (status, line[:11]) == (2, "CANNOT RUN ")
     assert "changes nothing in this case" in line
+
+
+def test_fp32_is_refused_on_a_gpu(folder: Path) -> None:
+    pretend = "file.torch.cuda.is_available = lambda: True"
+    ((status, line),) = many(folder, [("--dtype", "fp32")], before=pretend)
+    assert (status, line[:11]) == (2, "CANNOT RUN ")
+    assert "TF32" in line
 
 
 def test_bad_statistics_are_refused(folder: Path) -> None:

@@ -102,6 +102,10 @@ def _verdict(options: argparse.Namespace) -> tuple[int, str]:
     source = _source(options)
     if source.problem.dtype == "bf16" and not has_gpu:
         raise tiers.ContentsError("bf16 needs a GPU: Triton's interpreter multiplies bit patterns; give --dtype fp16")
+    if source.problem.dtype == "fp32" and has_gpu:
+        raise tiers.ContentsError(
+            "fp32 would be multiplied as TF32 on a GPU, which has no bound here; give --dtype bf16"
+        )
     if options.plant in rounds.STALE and options.mode not in rounds.REFRESHED:
         raise tiers.ContentsError(f"--plant {options.plant} needs a mode that refreshes buffers, not {options.mode}")
     with tempfile.TemporaryDirectory() as scratch:
