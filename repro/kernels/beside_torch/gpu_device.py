@@ -26,27 +26,32 @@ def is_fatal(error: BaseException) -> bool:
     return any(mark in str(error) for mark in FATAL)
 
 
-def absent() -> str | None:
-    """Why there is no GPU, None if there is one. Makes no context."""
-    if torch.version.cuda is None:
+def absent(cuda: Any = torch.cuda, built_for: str | None = torch.version.cuda) -> str | None:
+    """Why there is no GPU, None if there is one. Makes no context. ``built_for``: the version of CUDA."""
+    if built_for is None:
         return f"torch {torch.__version__} is built without CUDA"
-    if not torch.cuda.is_available():
-        return f"torch {torch.__version__} sees no GPU: is there one, with a driver for CUDA {torch.version.cuda}?"
+    if not cuda.is_available():
+        return f"torch {torch.__version__} sees no GPU: is there one, with a driver for CUDA {built_for}?"
     return None
 
 
 class Cuda:
-    """Raises `NoGpuError` where there is none."""
+    """Raises `NoGpuError` where there is none. ``cuda`` is `torch.cuda`, or in tests what stands for it, with tensors
+    ``where`` that one has them."""
 
     arithmetic = tolerance.GPU
 
-    def __init__(self) -> None:
-        why = absent()
+    def __init__(
+        self, cuda: Any = torch.cuda, *, where: str = "cuda", built_for: str | None = torch.version.cuda
+    ) -> None:
+        why = absent(cuda, built_for)
         if why is not None:
             raise NoGpuError(why)
+        self._cuda = cuda
+        self._where = where
         try:
-            torch.cuda.init()
-            properties = torch.cuda.get_device_properties(0)
+            cuda.init()
+            properties = cuda.get_device_properties(0)
         except Exception as error:
             raise NoGpuError(f"the GPU cannot be used: {str(error).splitlines()[0]}") from error
         self.name = str(properties.name)
@@ -54,22 +59,22 @@ class Cuda:
         self.driver = _driver()
 
     def place(self, name: str, tensor: Tensor) -> Tensor:
-        """On the GPU. Whatever its name is."""
+        """A contiguous copy on the GPU, whatever its name is."""
         del name
-        return tensor.contiguous().to("cuda")
+        return torch.empty_like(tensor, device=self._where, memory_format=torch.contiguous_format).copy_(tensor)
 
     def capture(self, run: Callable[[], object]) -> Callable[[], None]:
         """A CUDA graph of what ``run`` launches, after it was launched on a stream of its own, as torch's notes on CUDA
         graphs ask for."""
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        stream = self._cuda.Stream()
+        stream.wait_stream(self._cuda.current_stream())
+        with self._cuda.stream(stream):
             for _ in range(WARM_UPS):
                 run()
-        torch.cuda.current_stream().wait_stream(stream)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        self._cuda.current_stream().wait_stream(stream)
+        self._cuda.synchronize()
+        graph = self._cuda.CUDAGraph()
+        with self._cuda.graph(graph):
             run()
 
         def replay() -> None:
@@ -78,11 +83,11 @@ class Cuda:
         return replay
 
     def synchronize(self) -> None:
-        torch.cuda.synchronize()
+        self._cuda.synchronize()
 
     def describe(self, compiled: Any) -> Mapping[str, Any] | None:
         """What Triton's bundled tools say of the code; None where they or we do not know the architecture."""
-        if self.architecture not in LIMITS.shared_bytes:
+        if compiled is None or self.architecture not in LIMITS.shared_bytes:
             return None
         try:
             return describe(compiled, self.architecture, ())
@@ -91,7 +96,7 @@ class Cuda:
 
 
 def _driver() -> str:
-    """The driver's version as NVML has it, such as 580.159.04; that of its CUDA if there is no NVML."""
+    """The driver's version as NVML has it, such as 580.159.04."""
     text = ctypes.create_string_buffer(80)  # NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
@@ -100,4 +105,4 @@ def _driver() -> str:
         failed = 1
     if not failed and text.value:
         return text.value.decode("ascii", "replace")
-    return f"for CUDA {torch.cuda.driver_version() if hasattr(torch.cuda, 'driver_version') else 'unknown'}"
+    return "unknown (no NVML)"
