@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from repro.errors import SpecError
 from repro.kernels.case import PINNED_SGLANG, SHAPES, capability, head_shape
+from repro.kernels.gpu import TOOLS
 from repro.kernels.single_file import single_file
 from repro.model.kernels import KernelCell, KernelMode
 
@@ -25,7 +26,7 @@ BESIDE_TORCH = Path(__file__).with_name("beside_torch")
 _ENTRY, _START = "reproduce", "main"
 _CELL = re.compile(
     r"(?:(?P<architecture>sm_\d{2,3})-)?b(?P<budget>\d{1,4})-(?P<shape>(?:gqa|mha|mla)(?:-\d+){3,4})"
-    rf"-(?P<dtype>{'|'.join(DTYPES)})(?:-bs(?P<batch>\d{{1,3}}))?(?:-(?P<mode>{'|'.join(MODES)}))?(?:-empty)?"
+    rf"-(?P<dtype>{'|'.join(DTYPES)})(?:-bs(?P<batch>\d{{1,3}}))?(?:-(?P<mode>{'|'.join(MODES)}))?(?:-(?:empty|{'|'.join(TOOLS)}))?"
 )
 
 _HEADER = '''#!/usr/bin/env python3

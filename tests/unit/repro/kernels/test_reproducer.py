@@ -43,6 +43,7 @@ NOTHING = dict.fromkeys(("budgets", "shapes", "architectures", "dtype", "batch",
                 architecture="sm_90",
             ),
         ),
+        ("b16-gqa-4-2-128-fp16-bs3-eager-graph-dtypes-memcheck", replace(ASKED, mode="eager-graph-dtypes")),
         ("b16-gqa-4-2-128-fp16-bs3-eager-graph-dtypes", replace(ASKED, mode="eager-graph-dtypes")),
     ],
 )
@@ -58,7 +59,7 @@ def test_what_has_no_reproducer_is_refused(text: str) -> None:
         asked_by_id(text)
 
 
-@pytest.mark.parametrize("arm", ["reference", "emulated"])
+@pytest.mark.parametrize("arm", ["reference", "emulated", "gpu"])
 def test_every_cell_of_an_arm_that_runs_the_kernel_has_one(arm: str) -> None:
     everything = Selection(
         budgets=None, shapes=None, architectures=None, quick=False, tritons=(), wheels=None, releases=None
