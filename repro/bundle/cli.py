@@ -10,6 +10,7 @@ import shlex
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -36,17 +37,22 @@ def pack_command(options: argparse.Namespace) -> int:
     replay did not, or could not run."""
     from repro.bundle.contents import gather
     from repro.bundle.pack import Options, pack
-    from repro.bundle.replay import Asked, own_payload, replay
+    from repro.bundle.replay import Asked, own_payload, replay, usable
+    from repro.kernels.for_bundle import kernel_files
     from repro.store import write_atomic
 
     out = options.out if options.out is not None else Path(f"{options.asked}.zip")
     _refuse_existing(out, replace=options.replace)
+    for file in (out, options.ledger):
+        if file is not None:
+            _refuse_unwritable(file)
+    asked = Asked(launches=options.launches, engine_env=options.engine_env)
+    usable(asked)
     payload = own_payload()
     if payload is None:
         raise UnavailableError("the attempt program is not installed beside this package; install graphrepro whole")
     _tell(f"gathering what there is of {options.asked}")
     contents = gather(options.asked, options.results, run_id=options.run, findings=options.findings)
-    asked = Asked(launches=options.launches, engine_env=options.engine_env)
     entry = _entry(options.ledger, contents)
     patches = _patches(contents.subject.engine, options.engine_env, options.engine_wheel)
     with _ended_as_by_ctrl_c():
@@ -60,6 +66,7 @@ def pack_command(options: argparse.Namespace) -> int:
                 tool_version=version("graphrepro"),
                 replay=(lambda file: replay(file, asked, payload_root=payload, tell=_tell)) if options.replay else None,
                 tell=_tell,
+                kernel_files=kernel_files,
                 entry=entry,
                 patches=patches,
             ),
@@ -136,6 +143,15 @@ def _refuse_existing(out: Path, *, replace: bool) -> None:
         raise SpecError(f"{out}: is there already; give another name with --out, or --replace")
 
 
+def _refuse_unwritable(file: Path) -> None:
+    """Before the replay, which may take an hour of GPUs, not after it."""
+    try:
+        with tempfile.TemporaryFile(dir=file.parent):
+            pass
+    except OSError as error:
+        raise SpecError(f"{file}: cannot be written ({error.strerror}); name a file in a folder that can be") from None
+
+
 def _show_packed(out: Path, contents: "Contents", made: "Bundle", *, shown: bool) -> None:
     if shown:
         _print("replaced (for your eyes only; none of this is in the bundle):")
@@ -161,29 +177,34 @@ def _show_packed(out: Path, contents: "Contents", made: "Bundle", *, shown: bool
 
 def verify_command(options: argparse.Namespace) -> int:
     """0 if the bundle is what its manifest says, 6 if not."""
-    from repro.bundle.inside.verify import verify
+    from repro.bundle.inside.verify import Archive, verify
+    from repro.bundle.records import record_problem
     from repro.model import BundleVerification
 
     try:
         found = verify(options.file, options.digest)
+        wrong = record_problem(Archive.read(options.file)) if found.ok else None
     except OSError as error:
         raise _unreadable(options.file, error) from None
+    problems = found.problems if wrong is None else (wrong,)
     if options.json:
         record = BundleVerification(
-            ok=found.ok,
+            ok=not problems,
             digest=found.digest,
             files=found.files,
             size_bytes=found.size_bytes,
-            problems=found.problems,
+            problems=problems,
         )
         _print_json(record)
-    elif found.ok:
-        _print(f"{options.file}: {found.files} files, all as the manifest says; digest {found.digest}")
+    elif not problems:
+        _print(
+            f"{_on_one_line(str(options.file))}: {found.files} files, all as the manifest says; digest {found.digest}"
+        )
         if options.digest is None:
             _tell("next: compare the digest with the one in the issue, or give that one with --digest")
-    for problem in found.problems if not options.json else ():
+    for problem in problems if not options.json else ():
         _tell(f"{options.file}: {problem}")
-    return 0 if found.ok else BundleError.exit_code
+    return BundleError.exit_code if problems else 0
 
 
 def show_command(options: argparse.Namespace) -> int:
@@ -202,6 +223,7 @@ def show_command(options: argparse.Namespace) -> int:
 def _verified(path: Path) -> "Archive":
     """The archive in a file. Raises `BundleError` if it does not verify."""
     from repro.bundle.inside.verify import Archive, RefusedError, checked
+    from repro.bundle.records import record_problem
 
     try:
         archive = Archive.read(path)
@@ -213,6 +235,9 @@ def _verified(path: Path) -> "Archive":
     if not found.ok:
         more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
         raise BundleError(f"{path}: {found.problems[0]}{more}")
+    wrong = record_problem(archive)
+    if wrong is not None:
+        raise BundleError(f"{path}: {wrong}")
     return archive
 
 

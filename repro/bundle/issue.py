@@ -1,6 +1,5 @@
 """`ISSUE.md`: the bug form of a project, filled in from records, ready to be pasted."""
 
-import json
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,21 +7,21 @@ from typing import Any
 
 from repro.bundle import fingerprint, fingerprint_text, issue_evidence, issue_text, rivals
 from repro.bundle.contents import Contents
+from repro.bundle.inside import counting
 from repro.bundle.issue_markdown import Markdown, Sayer, cut, forms, size
 from repro.bundle.projects import TITLES, Choice, Project, choose
-from repro.model import BundledFile, BundleExpectation, Fingerprint, LedgerEntry, LeftOut, Prompt, Replay
+from repro.model import BundledFile, BundleExpectation, Fingerprint, LedgerEntry, LeftOut, Replay
 from repro.shares import rate
 
 LIMIT_CHARACTERS = 60_000
 """GitHub takes bodies of at most 65,536 characters."""
-_MOST_REPLAYS = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IssueInputs:
-    """All that is told. ``fingerprint``, ``repro_sh`` and ``request`` are redacted already; ``redact`` is asked for all
+    """All that is told. ``fingerprint``, ``repro_sh`` and ``needs`` are redacted already; ``redact`` is asked for all
     other text from outside, and must give a text back for any text. ``file_name``: how the bundle is called.
-    ``request``: a prompt to try, None if the failure needs none. ``entry``: of the ledger, if there is one."""
+    ``needs``: what a replay needs, in one sentence. ``entry``: of the ledger, if there is one."""
 
     contents: Contents
     expectation: BundleExpectation
@@ -32,7 +31,7 @@ class IssueInputs:
     files: tuple[BundledFile, ...]
     left_out: tuple[LeftOut, ...]
     repro_sh: str
-    request: Prompt | None
+    needs: str
     entry: LedgerEntry | None
     file_name: str
     redact: Callable[[str], str]
@@ -129,19 +128,20 @@ def _neighbours(asked: IssueInputs, say: Sayer, limits: _Limits) -> dict[str, An
 
 
 def _reproduction(asked: IssueInputs, say: Sayer, limits: _Limits) -> dict[str, Any]:
-    _, n = asked.contents.k_of_n
-    serving = asked.contents.subject.signature.phase not in {"start", "capture"}
+    rules = asked.expectation
     steps = (
         f"unzip {shlex.quote(asked.file_name)} -d bundle && cd bundle",
         f"python3 verify.py --digest {asked.digest}",
-        f"python3 replay.py --launches {min(max(3 * n, 3), _MOST_REPLAYS)}",
+        "python3 replay.py",
     )
     return {
         "steps": say.given(steps),
         "replayed": say.text(issue_text.replayed(asked.replay, asked.file_name)),
         "rule": say.text(asked.expectation.statement),
         "script": say.given(cut(asked.repro_sh, limits.script)),
-        "request": say.given([_request(asked.request, limits.text)]) if asked.request is not None and serving else "",
+        "needs": say.text(asked.needs),
+        "launches": counting.default_launches({"k": rules.k, "n": rules.n}),
+        "undecided": say.text(rules.undecided or ""),
     }
 
 
@@ -183,13 +183,3 @@ def _holds(files: Sequence[BundledFile], say: Sayer) -> list[list[Markdown]]:
         ]
         for name, found in sorted(groups.items())
     ]
-
-
-def _request(prompt: Prompt, longest: int) -> str:
-    """The request as a command; the server listens where `repro.sh` lets it."""
-    given = {"input_ids": list(prompt.input_ids)} if prompt.input_ids is not None else {"text": prompt.text}
-    body = json.dumps({**given, "sampling_params": {"temperature": 0, "max_new_tokens": 64}}, ensure_ascii=False)
-    if len(body) > longest:
-        return f"# POST /generate with prompt {prompt.id} of step.json ({len(body)} characters) at temperature 0"
-    header = "Content-Type: application/json"
-    return f"curl -s http://127.0.0.1:$PORT/generate -H '{header}' -d {shlex.quote(body)}"

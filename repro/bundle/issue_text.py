@@ -116,6 +116,8 @@ def replayed(replay: Replay | None, file_name: str) -> str:
     on = " in a container" if replay.runtime == "docker" else " without a container"
     if replay.blocked is not None:
         return f"Before it left, {file_name} could not be replayed{on}: {replay.blocked}"
+    if not replay.launches:
+        return f"Before it left, {file_name} was started on its own{on}: {replay.statement}"
     if replay.reproduced:
         said = f"reproduced the failure in {rate(replay.reproduced, replay.launches)}"
     else:

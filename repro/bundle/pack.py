@@ -22,7 +22,7 @@ from repro.bundle.issue import IssueInputs, issue
 from repro.bundle.payload import inside_files, payload_files
 from repro.bundle.portable import portable
 from repro.bundle.projects import Project
-from repro.bundle.script import script_text
+from repro.bundle.script import needs_text, script_text
 from repro.canonical import pretty_bytes
 from repro.errors import BundleError, RecordError
 from repro.jsontext import parse
@@ -34,7 +34,6 @@ from repro.model import (
     LeftOut,
     Manifest,
     PackagePatches,
-    Prompt,
     Redaction,
     Replay,
     Step,
@@ -95,7 +94,7 @@ class _Draft:
     expectation: BundleExpectation
     fingerprint: Fingerprint
     repro_sh: str
-    request: Prompt | None
+    needs: BundleNeeds
     notes: list[str] = field(default_factory=list)
 
 
@@ -161,9 +160,10 @@ def _draft(contents: Contents, options: Options, redactor: Redactor, scratch: Pa
     files = {source.path: cleaned(source, redactor) for source in sorted(sources, key=lambda source: source.path)}
     expected = _decoded(files["expectation.json"], BundleExpectation)
     # Made of the redacted order, in which nothing survived: our own lines of it would look like somebody's settings.
+    needs = _decoded(files["needs.json"], BundleNeeds)
     script = script_text(
         _decoded(files["step.json"], Step),
-        _decoded(files["needs.json"], BundleNeeds),
+        needs,
         statement=expected.statement,
         prompt=_telling_prompt(contents),
     ).encode("utf-8")
@@ -180,7 +180,7 @@ def _draft(contents: Contents, options: Options, redactor: Redactor, scratch: Pa
         expectation=expected,
         fingerprint=_decoded(files["environment.json"], Fingerprint),
         repro_sh=script.decode("utf-8"),
-        request=_request(contents, redactor),
+        needs=needs,
         notes=notes,
     )
 
@@ -254,18 +254,6 @@ def _telling_prompt(contents: Contents) -> str | None:
     return next((answer.prompt for answer in answers if answer.first_difference is not None), None)
 
 
-def _request(contents: Contents, redactor: Redactor) -> Prompt | None:
-    """A prompt to try by hand: the one that was answered wrong, or else the first of the order; None if the server
-    never got as far."""
-    step = contents.first.step
-    if step is None or not step.prompts or contents.subject.signature.phase in {"start", "capture"}:
-        return None
-    wrong = _telling_prompt(contents)
-    found = next((prompt for prompt in step.prompts if prompt.id == wrong), step.prompts[0])
-    text = redactor.text(found.text, "step.json") if found.text is not None else None
-    return replace(found, text=text)
-
-
 def _written(
     contents: Contents, options: Options, redactor: Redactor, draft: _Draft, replayed: Replay | None
 ) -> tuple[bytes, Manifest]:
@@ -291,7 +279,7 @@ def _written(
             files=tuple(archive.listed(file) for file in files),
             left_out=draft.left_out,
             repro_sh=draft.repro_sh,
-            request=draft.request,
+            needs=needs_text(draft.needs),
             entry=options.entry,
             file_name=options.file_name,
             redact=lambda line: redactor.text(line, ISSUE),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from repro.bundle.inside.judging import first_lines
+from repro.bundle.inside.judging import PatternError, first_lines
 from repro.diagnose.prefixes import without_lead
 from repro.escape import one_line
 from repro.model import LogPattern
@@ -80,7 +80,10 @@ def common_pattern(
 
 
 def _matches(pattern: str, log: Path) -> bool:
-    return first_lines(log, [pattern])[0] is not None
+    try:
+        return first_lines(log, [pattern])[0] is not None
+    except PatternError:
+        return False  # it takes for ever on this log: of no use to anybody
 
 
 def _general(words: Sequence[str], place: int) -> str:

@@ -7,23 +7,26 @@ as well and compared by signature, and where the two disagree, both are told.
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Literal, get_args
 
 from repro import codec
 from repro.bundle.inside import judging, launching
-from repro.bundle.inside.verify import RefusedError, extract
+from repro.bundle.inside.verify import Archive, RefusedError, extract
+from repro.bundle.records import REPLAYED, record_problem
 from repro.canonical import sha256_file
 from repro.causes import same_failure, unlocated
 from repro.diagnose import Log, diagnose
-from repro.errors import BundleError, InterruptedRunError, RecordError, UnavailableError
+from repro.errors import BundleError, InterruptedRunError, RecordError, SpecError, UnavailableError
+from repro.jsontext import parse
 from repro.model import BundleExpectation, Phase, Replay, ReplayLaunch, Signature
 
 Tell = Callable[[str], None]
@@ -33,6 +36,10 @@ _MOST_NAMED = 3
 _NO_ANSWER = frozenset({129, 130})
 """Exit statuses of the bundle's `replay.py`: wrong usage, interrupted."""
 _PHASES = frozenset(get_args(Phase))
+_PATIENCE_S = 300.0
+"""In so long a bundle's own `replay.py` has stopped any server and removed its container."""
+_LONGEST_LINE_BYTES = 4000
+_NO_CODE = frozenset({".json", ".md", ".sh"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,12 +71,17 @@ def replay(
     bundle and the evidence; without it nothing is kept. ``payload_root`` is our own attempt program's folder, to say
     whether the bundle's is the same. ``tell`` gets progress, a line each.
 
-    Raises `BundleError` if the bundle does not verify, `UnavailableError` if its replay gives no answer,
+    Raises `BundleError` if the bundle does not verify, `SpecError` for a place or script that cannot be used,
+    `UnavailableError` if its replay gives no answer,
     `InterruptedRunError` when the user ends it.
     """
+    usable(asked or Asked())
     with _place(out) as place:
         try:
             found = extract(bundle, place / "bundle", digest)
+            problem = record_problem(Archive.read(bundle), REPLAYED)
+            if problem is not None:
+                raise RefusedError(problem)
         except RefusedError as refusal:
             raise BundleError(f"{bundle}: {refusal}") from None
         except OSError as error:
@@ -82,10 +94,29 @@ def replay(
         return _diagnosed(raw, place, code)
 
 
+def usable(asked: Asked) -> None:
+    """Raises `SpecError` for what is not there, which a launch could only call a failure of the engine."""
+    if asked.engine_env is not None and not (asked.engine_env / "bin" / "python").exists():
+        raise SpecError(f"{asked.engine_env}: has no bin/python; give the folder of the engine's environment")
+    if asked.script is None:
+        return
+    try:
+        document = parse(asked.script.read_bytes(), str(asked.script))
+    except OSError as error:
+        raise SpecError(f"{asked.script}: cannot be read ({error.strerror}); give a script's file") from None
+    except RecordError as problem:
+        raise SpecError(str(problem)) from None
+    if not isinstance(document, dict) or document.get("record") != "simulation":
+        raise SpecError(f"{asked.script}: is no 'simulation' record; give a script of the simulated engine")
+
+
 def code_of(bundle: Path, payload_root: Path | None) -> str:
     """Whether what runs out of an unpacked bundle is what this graphrepro has, in words."""
     pairs = [(path, bundle / path.name) for path in _INSIDE.glob("*.py") if path.name != "__init__.py"]
-    unknown: list[str] = []
+    known = {"payload", "results", "kernel", *(theirs.name for _, theirs in pairs)}
+    places = [place for place in bundle.iterdir() if place.name not in known and place.suffix not in _NO_CODE]
+    beside = [file for place in places for file in (place, *place.rglob("*")) if file.is_file()]
+    unknown = sorted(file.relative_to(bundle).as_posix() for file in beside)  # an import could find it
     for theirs in sorted((bundle / "payload").rglob("*")):
         if theirs.is_file() and "__pycache__" not in theirs.parts:
             ours = payload_root / theirs.relative_to(bundle / "payload") if payload_root is not None else None
@@ -125,9 +156,9 @@ def _place(out: Path | None) -> Iterator[Path]:
         out.mkdir(parents=True, exist_ok=True)
         used = next(out.iterdir(), None) is not None
     except OSError as error:
-        raise UnavailableError(f"{out}: cannot be used ({error.strerror}); give a new folder") from None
+        raise SpecError(f"{out}: cannot be used ({error.strerror}); give a new folder") from None
     if used:
-        raise UnavailableError(f"{out}: is not empty; give a new folder")
+        raise SpecError(f"{out}: is not empty; give a new folder")
     yield out.absolute()
 
 
@@ -162,16 +193,29 @@ def _run(place: Path, asked: Asked, tell: Tell) -> Replay:
         raise InterruptedRunError("interrupted: the launch in flight was ended") from None
     finally:
         os.close(theirs)  # a child that still runs takes this for our death, and ends its launch
-        child.wait()
-        reader.join()
+        _end(child)
+        reader.join(_PATIENCE_S)
     if status in _NO_ANSWER or not (place / "replay" / "replay.json").is_file():
         raise UnavailableError(f"the bundle's replay.py ended with status {status}: {said[-1] if said else 'silent'}")
     return _read(place / "replay" / "replay.json", Replay)
 
 
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Lets the child end its launch, and then ends the child and what it left in its group: its code is somebody
+    else's. Who interrupts a second time need not wait for it."""
+    try:
+        child.wait(_PATIENCE_S)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        pass
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
 def _follow(stream: IO[bytes], said: list[str], tell: Tell) -> None:
-    for raw in stream:
-        line = raw[:4000].decode("utf-8", "replace").rstrip()
+    for raw in iter(lambda: stream.readline(_LONGEST_LINE_BYTES), b""):
+        line = raw.decode("utf-8", "replace").rstrip()
         said[:] = [line]
         tell(line.removeprefix("replay: "))
 

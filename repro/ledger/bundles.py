@@ -7,6 +7,7 @@ from pathlib import Path
 
 from repro import codec
 from repro.bundle.inside.verify import MANIFEST, REPLAY, Archive, RefusedError, checked
+from repro.bundle.records import record_problem
 from repro.canonical import sha256_file
 from repro.errors import BundleError, RecordError, SpecError
 from repro.jsontext import parse
@@ -94,6 +95,9 @@ def _verified(file: Path) -> Archive:
         raise SpecError(f"{file}: cannot be read ({error.strerror}); give the path of a bundle") from None
     if problems:
         raise BundleError(f"{file}: {problems[0]}")
+    problem = record_problem(archive)
+    if problem is not None:
+        raise BundleError(f"{file}: {problem}")
     return archive
 
 

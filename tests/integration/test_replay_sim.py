@@ -18,7 +18,7 @@ import pytest
 from repro import codec
 from repro.bundle.inside.verify import Archive, extract
 from repro.bundle.replay import Asked, replay
-from repro.errors import BundleError, UnavailableError
+from repro.errors import BundleError, SpecError
 from repro.intervals import upper_bound
 from repro.model import Replay
 
@@ -338,7 +338,7 @@ def test_what_does_not_verify_never_runs(results: Path, pack: Pack, tmp_path: Pa
 
 
 def test_a_used_folder_is_refused(results: Path, pack: Pack, tmp_path: Path) -> None:
-    with pytest.raises(UnavailableError, match="is not empty"):
+    with pytest.raises(SpecError, match="is not empty"):
         replay(pack(results, SHOWN["crash"][0], tmp_path), out=tmp_path)
 
 

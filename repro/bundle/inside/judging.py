@@ -4,9 +4,14 @@ Read from what the attempt program leaves (`timeline.jsonl`, `server.log`, `chec
 `expectation.json` and `oracle.json`. Standard library only, Python 3.10 and newer: this file is part of every bundle.
 """
 
+import contextlib
 import json
 import os
 import re
+import signal
+import threading
+import time
+from collections.abc import Iterator  # noqa: TC003
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +21,8 @@ FLOOR = 1.01
 FEWEST_STEPS = 10
 """With fewer verify steps the floor may be the end of an answer."""
 LONGEST_LINE_BYTES = 4096
+MATCHING_S = 60.0
+"""In so long all patterns are looked for in the largest log that is kept, many times over."""
 USAGE = 2
 """The exit status with which a program refuses its command line."""
 FAILED = {"crashed", "hung", "oom", "killed", "refused"}
@@ -52,6 +59,10 @@ class Answers:
     incomplete: "str | None"
 
 
+class PatternError(Exception):
+    """A pattern of the bundle cannot be looked for; one line."""
+
+
 @dataclass(frozen=True)
 class Judged:
     """``state`` and ``outcome`` as a `replay` record has them."""
@@ -68,7 +79,10 @@ def judge(folder: Path, expectation: "dict[str, Any]", oracle: "dict[str, Any] |
         return Judged("void", "runtime_error", end.detail)
     if end.how == "completed":
         return _judge_completed(answers_of(folder, oracle), expectation)
-    return _judge_failed(folder, end, expectation)
+    try:
+        return _judge_failed(folder, end, expectation)
+    except PatternError as problem:
+        return Judged("void", "hung" if end.how == "hung" else "crashed", str(problem))
 
 
 def end_of(folder: Path) -> End:
@@ -170,21 +184,53 @@ def differs(ids: "list[int]", expected: "list[int]", *, may_be_cut: bool) -> boo
 
 
 def first_lines(log: Path, patterns: "list[str]") -> "list[str | None]":
-    """For each pattern the first line of the log that it matches; None if there is none."""
-    compiled = [re.compile(pattern) for pattern in patterns]
+    """For each pattern the first line of the log that it matches; None if there is none.
+
+    Raises `PatternError` for what is no regular expression, or one that takes for ever on a line of this log."""
+    try:
+        compiled = [expression(pattern) for pattern in patterns]
+    except (re.error, OverflowError, RecursionError) as error:
+        raise PatternError(f"a pattern of the bundle is no regular expression: {error}") from None
     found: list[str | None] = [None] * len(patterns)
     try:
-        with log.open("rb") as stream:
+        with _limited(MATCHING_S), log.open("rb") as stream:
             for raw in iter(lambda: stream.readline(1 << 16), b""):
                 line = _COLOURS.sub("", raw[:LONGEST_LINE_BYTES].decode("utf-8", "replace")).rstrip()
-                for place, expression in enumerate(compiled):
-                    if found[place] is None and expression.search(line):
+                for place, pattern in enumerate(compiled):
+                    if found[place] is None and pattern.search(line):
                         found[place] = line
                 if None not in found:
                     break
     except OSError:
         pass
     return found
+
+
+def expression(pattern: str) -> "re.Pattern[str]":
+    """The pattern, compiled. Raises re.error, OverflowError or RecursionError for what is none."""
+    return re.compile(pattern)
+
+
+@contextlib.contextmanager
+def _limited(limit_s: float) -> "Iterator[None]":
+    """Ends a search that goes on for ever: a pattern is somebody else's, and so is the log. `re` lets signals through,
+    and signals come to the main thread alone. An alarm that was set before goes off after it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def over(_number: int, _frame: object) -> None:
+        raise PatternError(f"a pattern of the bundle was looked for in the log for {limit_s:.0f} s, without an end")
+
+    handler, begun = signal.signal(signal.SIGALRM, over), time.monotonic()
+    rest_s, interval_s = signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        if rest_s:
+            signal.setitimer(signal.ITIMER_REAL, max(rest_s - (time.monotonic() - begun), 0.001), interval_s)
 
 
 def _judge_failed(folder: Path, end: End, expectation: "dict[str, Any]") -> Judged:

@@ -44,17 +44,19 @@ def main(arguments: "list[str]") -> int:
     options = _parser().parse_args(arguments)
     try:
         bundle = order.read_bundle(HOME)
+        order.resolve(bundle, {}, {}, runtime="", number=1)
+        launching.limit_s(bundle.step)
+        launches = options.launches or counting.default_launches(bundle.expectation)
         owner = os.environ.get(launching.OWNER_FD)
         stop = launching.Stop(int(owner) if owner else None)
         out = Path(options.out) if options.out else Path(tempfile.mkdtemp(prefix="graphrepro-replay-"))
         (out / "launches").mkdir(parents=True)
-    except (OSError, ValueError, KeyError, AttributeError) as problem:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as problem:
         tell(f"{type(problem).__name__}: {problem}: unpack the whole bundle, and give --out a new folder")
         return USAGE
     facts: dict[str, Any] = {"machine": platform.machine(), "replay_python": platform.python_version()}
     runtime, blocked = choose_runtime(bundle, options, facts)
     tally = counting.Tally()
-    launches = options.launches or counting.default_launches(bundle.expectation)
     if blocked is None:
         tell(f"{bundle.expectation['statement']}")
         tell(f"{launches} launch{'es' if launches > 1 else ''}, {runtime.name}; their evidence goes to {out}")

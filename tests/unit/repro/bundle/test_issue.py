@@ -30,7 +30,6 @@ from repro.model import (
     LedgerEntry,
     LeftOut,
     LogLine,
-    Prompt,
     Replay,
     Result,
     Signature,
@@ -171,7 +170,7 @@ def inputs(given: Contents | None = None, **changes: Any) -> IssueInputs:
         ),
         left_out=(LeftOut(where="b300/core.4711", size_bytes=12_000_000_000, sha256=None, reason="a core dump"),),
         repro_sh="#!/bin/sh\ndocker run --rm --gpus all lmsysorg/sglang@sha256:3333 python3 -m sglang.launch_server\n",
-        request=Prompt(id="p01", text="Count to 'ten'.", input_ids=None),
+        needs="Linux, Python 3.10 or newer, docker, the image of the bundle",
         entry=None,
         file_name="f-3a91c07d.zip",
         redact=lambda text: text,
@@ -222,10 +221,10 @@ def test_what_every_form_must_say(project: Project) -> None:
         "2 of 3 launches (95 % interval 21 % to 94 %)",
         "in 2 of 5 launches",
         f"python3 verify.py --digest {DIGEST}",
-        "python3 replay.py --launches 9",
+        "python3 replay.py\n",
+        "To replay it needs Linux, Python 3.10 or newer, docker, the image of the bundle. ",
         "unzip f-3a91c07d.zip",
         "docker run --rm --gpus all lmsysorg/sglang@sha256:3333",
-        "curl -s http://127.0.0.1:$PORT/generate",
         "CUDA Driver Version: ",
         "Kernel: ",
         "H1 width mismatch",
@@ -238,18 +237,20 @@ def test_what_every_form_must_say(project: Project) -> None:
         assert said in text, said
 
 
-def test_the_command_of_the_request_is_one_that_a_shell_takes() -> None:
-    import shlex
+def test_how_many_launches_follow_from_the_rate_that_was_seen() -> None:
+    made = inputs()
+    rare = replace(made, expectation=replace(made.expectation, k=1, n=5))
+    assert "14 launches are made" in issue(rare)
+    blind = replace(made, expectation=replace(made.expectation, undecided="only the coding tasks show it"))
+    assert "No replay can tell the failure: only the coding tasks show it" in issue(blind)
 
-    line = next(line for line in issue(inputs()).splitlines() if line.startswith("curl"))
-    body = json.loads(shlex.split(line)[-1])
-    assert body["text"] == "Count to 'ten'."
 
-
-def test_a_failure_before_serving_needs_no_request() -> None:
-    made = contents()
-    before = replace(made.subject, signature=replace(made.subject.signature, phase="capture"))
-    assert "curl" not in issue(inputs(replace(made, subject=before)))
+def test_a_replay_of_other_failures_is_not_told_as_clean() -> None:
+    made = inputs()
+    assert made.replay is not None
+    said = "not reproduced: all 3 launches ended in another failure, the first: it dies in launch"
+    text = issue(replace(made, replay=replace(made.replay, reproduced=0, launches=0, upper=None, statement=said)))
+    assert "all 3 launches ended in another failure" in text
 
 
 @pytest.mark.parametrize(
@@ -381,7 +382,7 @@ def hostile() -> IssueInputs:
         expectation=replace(asked.expectation, statement=HOSTILE),
         file_name=HOSTILE,
         repro_sh=HOSTILE,
-        request=Prompt(id="p01", text=HOSTILE, input_ids=None),
+        needs=HOSTILE,
         files=(BundledFile(path="a", size_bytes=1, sha256="a" * 64, cut=HOSTILE),),
         left_out=(LeftOut(where=HOSTILE, size_bytes=1, sha256=None, reason=HOSTILE),),
     )

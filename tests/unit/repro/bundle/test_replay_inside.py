@@ -552,3 +552,33 @@ def test_it_prints_the_record(unpacked: Unpacked) -> None:
     status, said = unpacked.run("--launches", "1", "--json")
     assert status == 1
     assert json.loads(said) == json.loads((unpacked.place / "out" / "replay.json").read_bytes())
+
+
+@pytest.mark.parametrize("pattern", [r"^(([a-z ])+)+\d$", "(", "a{99999999999}"])
+def test_a_pattern_that_takes_for_ever_or_is_none_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    """It is somebody else's, and so is the log."""
+    monkeypatch.setattr(judging, "MATCHING_S", 0.1)
+    handler, alarm = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
+    rules = RULES | {"patterns": [{"pattern": pattern, "says": "x"}]}
+    found = judging.judge(launch(tmp_path / "1", DIED, "an illegal memory access was encountered here\n"), rules, None)
+    assert found.state == "void"
+    assert "a pattern of the bundle" in found.detail
+    assert signal.getsignal(signal.SIGALRM) is handler
+    assert bool(signal.getitimer(signal.ITIMER_REAL)[0]) == bool(alarm[0])
+
+
+@pytest.mark.parametrize("name", ["step", "expectation", "needs"])
+@pytest.mark.parametrize("text", ["[]", "[" * 100_000, '{"record": 1}', '{"record": "step", "argv": [1]}', "{"])
+def test_documents_that_are_none_are_said_on_one_line(tmp_path: Path, name: str, text: str) -> None:
+    for file in INSIDE.glob("*.py"):
+        shutil.copy(file, tmp_path)
+    for other in ("step", "expectation", "needs"):
+        (tmp_path / f"{other}.json").write_text(text if other == name else json.dumps({"record": f"bundle-{other}"}))
+    (tmp_path / "step.json").write_text(text if name == "step" else json.dumps({"record": "step", "argv": ["x"]}))
+    command = [sys.executable, "-I", str(tmp_path / "replay.py"), "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 129
+    assert len(done.stderr.splitlines()) == 1
+    assert "unpack the whole bundle" in done.stderr
