@@ -62,7 +62,7 @@ FINDERS = (
     Finder(commands.FOREIGN_HINT, commands.foreign),
     Finder(commands.ELEMENTS_HINT, commands.elements),
     Finder(
-        r"[A-Z0-9_]=|-e |--env|environ|env|Env|export|setenv|declare|build-arg|(?m:^)[\s-]*[A-Z][A-Z0-9_]{2,}:",
+        r"[A-Z0-9_]=|-e |--env|environ|env|Env|export|setenv|declare|build-arg|(?m:^)\s*-\s+[A-Z][A-Z0-9_]{2,}:|ENV |set [A-Z]",
         variables,
     ),
 )
@@ -75,6 +75,7 @@ _ESCAPES = (
 
 _DEEPEST = 3
 _LONGEST = 1 << 15
+_LONGEST_REMEMBERED = 1 << 10
 _OVERLAP = 1 << 11
 _PAIR = re.compile(r"[\w.@$+-]{1,64}:[^\s:/]{3,128}")
 
@@ -86,6 +87,7 @@ def _hints() -> tuple[Any, Any]:
     options.encoding = re2.Options.Encoding.LATIN1
     options.max_mem = 512 << 20
     options.log_errors = False
+    options.never_capture = True
     every = re2.Set.SearchSet(options)
     for finder in FINDERS:
         every.Add(finder.hint.encode("latin-1"))
@@ -106,6 +108,8 @@ def hinted(line: bytes) -> list[int]:
 
 def found_in(text: str) -> list[Find]:
     """All that the finders see in a text of any length: as it stands, and with its escapes undone."""
+    if len(text) <= _LONGEST_REMEMBERED:
+        return list(_remembered(text))
     if len(text) <= _LONGEST:
         return _found(text, 0)
     finds: list[Find] = []
@@ -113,6 +117,12 @@ def found_in(text: str) -> list[Find]:
         piece = text[begin : begin + _LONGEST]
         finds.extend(find._replace(start=find.start + begin, end=find.end + begin) for find in _found(piece, 0))
     return finds
+
+
+@lru_cache(maxsize=1 << 15)
+def _remembered(text: str) -> tuple[Find, ...]:
+    """A line is asked for three times: when learning, when replacing, and by the second net."""
+    return tuple(_found(text, 0))
 
 
 def _found(text: str, depth: int) -> list[Find]:

@@ -39,7 +39,8 @@ _COLUMNS = re2.compile(
     rb"(?m)^[ \t|]*(?:[A-Za-z_]+[ \t|,]+){0,8}(?:[Pp]assword|PASSWORD|[Pp]asswd|[Ss]ecret|SECRET|[Tt]oken|TOKEN|[Aa]pi_?[Kk]ey|serial|SERIAL|Serial)(?:[ \t|,]+[A-Za-z_]+){0,8}[ \t|]*\r?\n"
 )
 _CELL = re.compile(rb"[^\s|,]+")
-_MOST_ROWS = 32
+_MOST_ROWS = 256
+_LONGEST_ROW = 1 << 10
 _MOST_LINES = 64
 
 
@@ -58,8 +59,11 @@ def hanging(data: bytes) -> Iterator[Span]:
     for found in _FIELDS.finditer(data):
         yield from _below(data, _FIELD, found.start())
         yield from _below(data, _DECLARED, found.start())
+    table_end = 0
     for found in _COLUMNS.finditer(data):
-        yield from _column(data, found.start(), found.end())
+        if found.start() >= table_end:
+            table_end = _rows_end(data, found.start(), found.end())
+            yield from _column(data, found.start(), found.end(), table_end)
     for found in _QUOTES.finditer(data):
         yield from _multiline(data, data.rfind(b"\n", 0, found.start()) + 1)
 
@@ -87,23 +91,32 @@ def _scalar(data: bytes, at: int) -> Iterator[Span]:
         yield from _lines(data, found.end(), len(found["indent"]), None)
 
 
-def _column(data: bytes, start: int, end: int) -> Iterator[Span]:
-    """The values below the name of a column that holds secrets, in rows with as many cells as the head has."""
+def _rows_end(data: bytes, start: int, end: int) -> int:
+    """Where the rows of a table end, which have as many cells as its head."""
+    width, at = len(_CELL.findall(data[start:end])), end
+    for _ in range(_MOST_ROWS):
+        line_end = data.find(b"\n", at)
+        line = data[at : line_end if line_end >= 0 else len(data)]
+        if len(line) > _LONGEST_ROW or len(_CELL.findall(line)) != width:
+            break
+        if line_end < 0:
+            return len(data)
+        at = line_end + 1
+    return at
+
+
+def _column(data: bytes, start: int, end: int, last: int) -> Iterator[Span]:
+    """The values below the name of a column that holds secrets."""
     head = _CELL.findall(data[start:end])
     places = [place for place, name in enumerate(head) if _counts(name, "unknown-1")]
-    at = end
-    for _ in range(_MOST_ROWS if places and len(head) > 1 else 0):
-        line_end = data.find(b"\n", at)
-        cells = list(_CELL.finditer(data, at, line_end if line_end >= 0 else len(data)))
-        if len(cells) != len(head):
-            return
-        for cell in (cells[place] for place in places):
+    if not places or len(head) < 2:
+        return
+    cells = list(_CELL.finditer(data, end, last))
+    for first in range(0, len(cells), len(head)):
+        for cell in (cells[first + place] for place in places):
             text = cell[0].decode("utf-8", "replace")
             if guarded(text):
                 yield Span(cell.start(), cell.end(), text)
-        if line_end < 0:
-            return
-        at = line_end + 1
 
 
 def _multiline(data: bytes, at: int) -> Iterator[Span]:

@@ -17,8 +17,11 @@ from repro.redact.spread import Spread
 from repro.redact.views import undone
 
 _CODEC = ("utf-8", "surrogateescape")
-_LONGEST_REMEMBERED = 1 << 10
-_MOST_REMEMBERED = 1 << 17
+
+
+_LONGEST_VIEW = 1 << 16
+_OVERLAP = 1 << 13
+"""A long line is looked at in pieces, so that memory stays small; what is looked for is shorter than the overlap."""
 
 
 class Shown(NamedTuple):
@@ -43,7 +46,6 @@ class Redactor:
         self._names = Pseudonyms()
         self._spread = Spread()
         self._learned: set[str] = set()
-        self._cache: dict[bytes, list[Find]] = {}
         self._counts: dict[Category, int] = defaultdict(int)
         self._files: dict[Category, set[str]] = defaultdict(set)
         self._given: dict[Category, set[str]] = defaultdict(set)
@@ -164,25 +166,17 @@ class Redactor:
             spans[start].append((span.start - start, span.end - start, "secret", span.value))
         for start, end in line_spans(data, every=self.policy.hide_prompts, more=spans):
             line = data[start:end]
-            finds = list(self._remembered(line))
+            finds = self._ruled(line.decode(*_CODEC))
             finds.extend(_in_characters(line, spans.get(start, [])))
             yield start, end, finds
 
-    def _remembered(self, line: bytes) -> list[Find]:
-        """What the rules find in a line; it is asked for twice, when learning and when replacing."""
-        finds = self._cache.get(line)
-        if finds is None:
-            finds = self._ruled(line.decode(*_CODEC))
-            if len(line) <= _LONGEST_REMEMBERED and len(self._cache) < _MOST_REMEMBERED:
-                self._cache[line] = finds
-        return finds
-
     def _replaced(self, text: str, finds: list[Find], where: str) -> str:
-        for view in undone(text):
-            data = _bytes(view.text)
-            for find in _in_characters(data, list(self._spread.finds(data))):
-                start, end = view.original(find.start, find.end)
-                finds.append(find._replace(start=start, end=end))
+        for begin in range(0, len(text), _LONGEST_VIEW - _OVERLAP):
+            for view in undone(text[begin : begin + _LONGEST_VIEW]):
+                data = _bytes(view.text)
+                for find in _in_characters(data, list(self._spread.finds(data))):
+                    start, end = view.original(find.start, find.end)
+                    finds.append(find._replace(start=start + begin, end=end + begin))
         pieces: list[str] = []
         at = 0
         for find in merged(finds):

@@ -51,6 +51,11 @@ def test_harmless_lines_stay(harmless: str) -> None:
 
 
 def test_the_corpora_are_as_large_as_promised(all_planted: list[Any]) -> None:
-    count = {name: sum(planted.id.startswith(name) for planted in all_planted) for name in ("planted", "held_out")}
+    count = {
+        name: sum(planted.id.startswith(name) for planted in all_planted)
+        for name in ("planted", "held_out", "blind_1", "blind_2")
+    }
     assert count["planted"] >= 150
     assert count["held_out"] >= 100
+    assert count["blind_1"] >= 250
+    assert count["blind_2"] >= 160

@@ -33,7 +33,7 @@ def _diagnosed(log: Path, kernel_log: Path | None, label: dict[str, Any]) -> Dia
 
 def _answer(found: Diagnosis) -> tuple[Any, ...]:
     lines = [[(line.file, line.line) for line in part] for part in (found.evidence, found.follow_ons)]
-    return found.kind, found.phase, found.role, found.component, lines
+    return found.kind, found.phase, found.role, found.component, found.signature, found.confidence, found.known, lines
 
 
 @pytest.mark.parametrize(("logs", "label"), LABELS, ids=[label["id"] for _, label in LABELS])

@@ -157,3 +157,54 @@ def test_any_text_keeps_its_lines_and_is_done_after_one_pass(text: str) -> None:
 @given(data=st.binary(max_size=300))
 def test_any_bytes_keep_their_lines(data: bytes) -> None:
     assert Redactor().data(data, "a.log").count(b"\n") == data.count(b"\n")
+
+
+def test_a_number_in_a_line_of_json_becomes_a_string() -> None:
+    line = '{"password": 99887766, "n": 3, "inner": "{\\"password\\": 99887766}"}\n'
+    redacted = json.loads(Redactor().text(line, "timeline.jsonl"))
+    assert (redacted["password"], redacted["n"]) == ("secret-1", 3)
+    assert "99887766" not in redacted["inner"]
+
+
+def test_lists_of_keys_in_a_line_of_json_stay_lists() -> None:
+    line = '{"api_keys": ["k1-brown-Fox", "k2-lazy-Dog"], "cookies": [], "n": [1, 2]}\n'
+    redacted = json.loads(Redactor().text(line, "timeline.jsonl"))
+    assert redacted == {"api_keys": ["secret-1", "secret-2"], "cookies": [], "n": [1, 2]}
+
+
+def test_the_owner_of_a_domain_goes_everywhere_and_a_common_word_does_not() -> None:
+    redactor = Redactor()
+    redactor.learn_text("http://gpu-7.corp.acmerobotics.com:8000/x, mail bo@storage.example.com", "a.log")
+    redacted = redactor.text("/data/acmerobotics-llm is storage of acmerobotics", "b.log")
+    assert "acmerobotics" not in redacted
+    assert "storage" in redacted
+
+
+@pytest.mark.parametrize(
+    ("name", "stays"),
+    [
+        ("moonshotai/Kimi-K2.6", True),
+        ("meta-llama/Llama-3.1-8B-Instruct", True),
+        ("yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", True),
+        ("acmerobotics/falconet-72b-sft", False),
+        ("acmerobotics/Llama-3.1-8B-claims", False),
+    ],
+)
+def test_models_of_known_publishers_stay(name: str, stays: bool) -> None:
+    for text in (f"model_path='{name}'", f"Loading weights for {name} from hub", f"--served-model-name {name}"):
+        assert (name in Redactor().text(text, "a.log")) is stays
+    assert (Redactor().document({"model_path": name}, "a.json") == {"model_path": name}) is stays
+
+
+@pytest.mark.parametrize("unit", ["%25", "\\'", "\x1b[31m", "password=x1y2z3w4,", "a:b@c/d?e=f&"])
+def test_a_long_line_is_done_in_pieces(unit: str) -> None:
+    text = unit * (150_000 // len(unit)) + " password=hunter2-Lang " + unit * 100
+    redacted = Redactor().text(text, "a.log")
+    assert "hunter2-Lang" not in redacted
+    assert redacted.count("\n") == 0
+
+
+def test_text_with_nuls_is_no_binary_file() -> None:
+    arguments = b"python\0-m\0sglang.launch_server\0--api-key\0greenTurtle88x\0"
+    assert survivors({"cmdline.txt": arguments}) != []
+    assert b"greenTurtle88x" not in Redactor().data(arguments, "cmdline.txt")
