@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from . import inputs, loading, tolerance
-from .gpu_cells import Cells, Device, problem
+from .gpu_cells import Cells
 from .gpu_device import Cuda, NoGpuError, is_fatal
+from .gpu_steps import Device, problem
 from .protocol import Channel, Fault, Row
 
 CONTROL = {"budget": 8, "dtype": "fp16"}, {"heads": (8, 2, 64, 64), "seed": 8}
