@@ -10,6 +10,7 @@ import shlex
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn, cast, get_args
@@ -25,8 +26,8 @@ from matrix.preflight.cli import preflight_command
 from matrix.runtimes.choice import add_runtime_options
 from matrix.spec import Spec, load_spec
 from repro import codec
-from repro.errors import GraphreproError, SpecError, UnavailableError
-from repro.model import Depth, Tier
+from repro.errors import GraphreproError, NothingToRunError, SpecError, UnavailableError
+from repro.model import CellList, Depth, Tier
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -70,7 +71,7 @@ def main(arguments: list[str]) -> int:
 
 def list_command(options: argparse.Namespace) -> int:
     spec = load_spec(options.spec)
-    cells = list_cells(spec.of_tier(options.tier), _engines(options))
+    cells = _of_tier(list_cells(spec.of_tier(options.tier), _engines(options)), options.tier)
     if options.json:
         _print_json(codec.encode(cells))
         return 0
@@ -81,6 +82,14 @@ def list_command(options: argparse.Namespace) -> int:
     others = f" (other tiers: --tier {'|'.join(spec.tiers)})" if spec.tiers and options.tier is None else ""
     _tell(f"{len(cells.cells)} cells of {cells.target}{others}; next: {_same(options, 'matrix plan')}")
     return 0
+
+
+def _of_tier(cells: CellList, tier: str | None) -> CellList:
+    kept = tuple(cell for cell in cells.cells if tier in {None, cell.coordinates.tier})
+    if cells.cells and not kept:
+        tiers = sorted({cell.coordinates.tier for cell in cells.cells})
+        raise NothingToRunError(f"{cells.target} has no cell of tier {tier}; without --tier: {', '.join(tiers)}")
+    return replace(cells, cells=kept)
 
 
 def plan_command(options: argparse.Namespace) -> int:
@@ -253,7 +262,7 @@ def _parser() -> argparse.ArgumentParser:
         + "; ".join(f"{number}. {stage}" for number, stage in enumerate(STAGES, start=1))
         + ".",
         epilog="exit status: 0 all pass, 1 something failed or is corrupt, 2 bad spec or arguments, 3 nothing to run, "
-        "4 engine environment, port or runtime unavailable, 5 a record is invalid, 7 something stayed open, "
+        "4 engine environment, port, runtime or GPU unavailable, 5 a record is invalid, 7 something stayed open, "
         "130 interrupted",
         allow_abbrev=False,
     )
@@ -280,8 +289,12 @@ def _parser() -> argparse.ArgumentParser:
         help="say which failures it has (default: ./ledger.json, if there is one)",
     )
     running.set_defaults(command=run_command)
-    cleaning = commands.add_parser("clean", help="end what dead runs left behind", allow_abbrev=False)
-    cleaning.add_argument("--results", type=Path, default=Path("results"), metavar="DIR")
+    cleaning = commands.add_parser(
+        "clean",
+        help="remove processes, containers and caches that dead runs left; results are kept",
+        allow_abbrev=False,
+    )
+    cleaning.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results/")
     cleaning.set_defaults(command=clean_command)
     add_restore(commands)
     preparing = commands.add_parser(

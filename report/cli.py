@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import NoReturn
 
 from report import console, html, imports, junit, markdown, promote, shelf
 from report.compare import Declared
@@ -30,17 +31,25 @@ _RESULTS = Path("results")
 _BASELINES = _RESULTS / "baselines"
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise SpecError(f"{message} (`{self.prog} --help` lists the options)")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code (2 by SystemExit for arguments that cannot be parsed)."""
+    """Run the command; returns the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 is no reason to fail
-    arguments = _parser().parse_args(argv)
     try:
+        arguments = _parser().parse_args(argv)
         arguments.run(arguments)
     except GraphreproError as error:
-        _tell(f"report: {error}")
+        _tell(f"report: {one_line(str(error))}")
         return error.exit_code
+    except KeyboardInterrupt:
+        _tell("report: interrupted")
+        return 130
     except (
         BrokenPipeError
     ):  # the reader, such as `head`, has seen enough; the files are written before anything is said
@@ -69,8 +78,14 @@ def _hush() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m report", description="Explain what the runs of a matrix mean.")
-    commands = parser.add_subparsers(dest="command", required=True)
+    parser = _Parser(
+        prog="python -m report",
+        description="Explain what the runs of a matrix mean. Executes nothing.",
+        epilog="exit status: 0 it was built or stored, whatever it says, 2 bad arguments, 3 there are no results, 4 a "
+        "file cannot be written, 5 there are records and none can be read, 130 interrupted",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
     build = commands.add_parser(
         "build",
         allow_abbrev=False,
@@ -120,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_import(parser: argparse.ArgumentParser) -> None:
     parser.description = "Makes a baseline from a file of JSON or JSON lines that another load generator wrote."
-    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("file", type=Path, metavar="FILE", help="what it measured")
     parser.add_argument(
         "--map", metavar="FILE", help=f"what the fields mean: a TOML file, or one of: {', '.join(shipped_names())}"
     )
@@ -137,7 +152,7 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
 def _add_promote(parser: argparse.ArgumentParser) -> None:
     parser.description = "Makes a baseline from a cell of a run, with its launches, intervals and recorded facts."
     parser.add_argument("directory", type=Path, metavar="RUN", help="the directory of a run: results/<target>/<run>")
-    parser.add_argument("cell", metavar="CELL")
+    parser.add_argument("cell", metavar="CELL", help="id of a cell of that run")
     _add_store(parser)
     parser.set_defaults(run=_promote)
 

@@ -75,9 +75,10 @@ def _log_file(path: Path) -> Path:
 def _parser() -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = _Parser(
         prog="python -m repro",
-        description="What happened, on what, and can it be trusted.",
-        epilog="exit status of `diagnose`: 0 the work was done, whatever it says, 2 bad arguments or unreadable files, "
-        "4 something is unavailable, 5 a record is invalid, 130 interrupted; of others: see their --help",
+        description="What happened, on what, whether it can be trusted, and whether it happens again.",
+        epilog="exit status: 0 the work was done, 2 bad arguments or unreadable files, 4 something is unavailable, 5 a "
+        "record is invalid, 6 a bundle does not verify or would hold a secret, 130 interrupted; what else `kernels`, "
+        "`pack`, `replay` and `recheck` say with it: see their --help",
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -96,6 +97,7 @@ def _add_diagnose(commands: Any) -> None:
         allow_abbrev=False,
         help="what a server's logs say: what failed, where, cause or consequence, and what to do",
         description="Reads logs (also .gz and .zst; of several ranks or nodes), executes nothing.",
+        epilog="exit status: 0 whatever the logs say, 2 bad arguments or a file that cannot be read",
     )
     parser.add_argument("logs", nargs="+", type=Path, metavar="LOG", help="log files of one server")
     parser.add_argument(

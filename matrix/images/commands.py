@@ -29,14 +29,21 @@ def add_images_commands(subparsers: "argparse._SubParsersAction[argparse.Argumen
     what = probing.add_mutually_exclusive_group(required=True)
     what.add_argument("--image", metavar="REF", help="a local image")
     what.add_argument("--engine-env", type=Path, metavar="DIR", help="a Python environment with the engine")
-    probing.add_argument("--spec", required=True, metavar="S", help="target to hold it against")
-    probing.add_argument("--engine-overlay", type=Path, metavar="FILE")
+    probing.add_argument(
+        "--spec", required=True, metavar="S", help="target whose architecture and cells it is held against"
+    )
+    probing.add_argument("--engine-overlay", type=Path, metavar="FILE", help="how it differs from a release")
     probing.add_argument("--json", action="store_true", help="print the record `image-probe`")
     probing.set_defaults(command=probe_command)
     resolving = commands.add_parser("resolve", help="look up unresolved pins, and write them down", allow_abbrev=False)
     resolving.set_defaults(command=resolve_command)
     for parser in (listing, building, resolving):
-        parser.add_argument("--containers", type=Path, metavar="DIR", help="folder with images.toml")
+        parser.add_argument(
+            "--containers",
+            type=Path,
+            metavar="DIR",
+            help="folder with images.toml; default: the one that comes with graphrepro",
+        )
 
 
 def list_command(options: argparse.Namespace) -> int:

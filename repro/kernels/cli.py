@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
         description="Asks the verify-attention kernel of SGLang, without a server. An interrupted run goes on when the "
         "same command is given again.",
         epilog="exit status: 0 all cases passed and every planted fault was caught, 1 a case failed, 2 bad arguments, "
-        "3 nothing was selected, 4 the environment, an image or a GPU that was asked for is missing, 5 a record is "
+        "3 nothing was selected, 4 the environment or a GPU that was asked for is missing, 5 a record is "
         "invalid, 7 something is inconclusive, left or broken, 130 interrupted",
     )
     parser.add_argument("--arm", nargs="+", choices=ARMS, metavar="NAME", help=f"which arms: {_arms()}; default: all")
@@ -70,10 +70,14 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--reproducer", type=Path, metavar="FILE", help="write a file that runs one case without graphrepro, and end"
     )
-    parser.add_argument("--cell", metavar="ID", help="whose case that is, such as sm_103-b16-gqa-4-2-128-fp16-bs3")
+    parser.add_argument(
+        "--cell", metavar="ID", help="the case that --reproducer writes, such as sm_103-b16-gqa-4-2-128-fp16-bs3"
+    )
     parser.add_argument("--mode", choices=MODES, help="its mode, if not the cell's; default: eager")
     parser.add_argument("--dtype", choices=DTYPES, help="its dtype, if not the cell's; default: fp16")
-    parser.add_argument("--requests", type=_budget, metavar="N", help="its batch, if not the cell's; default: 3")
+    parser.add_argument(
+        "--requests", type=_budget, metavar="N", help="requests in its batch, if not the cell's; default: 3"
+    )
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
     parser.add_argument("--shards", type=_budget, metavar="N", help="processes at a time; default: the cores")
     parser.add_argument("--json", action="store_true", help="print the record `kernel-run` instead of the table")

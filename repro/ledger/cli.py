@@ -155,7 +155,7 @@ def add_ledger(commands: Any) -> None:
     )
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     adding = actions.add_parser("add", allow_abbrev=False, help="put a bundle into the ledger, or its issue")
-    adding.add_argument("bundle", type=Path, metavar="BUNDLE")
+    adding.add_argument("bundle", type=Path, metavar="BUNDLE", help="a zip that `pack` made")
     adding.add_argument("--issue", type=_address, metavar="URL", help="where the failure was reported")
     _add_file(adding)
     adding.set_defaults(command=add_command)
@@ -164,8 +164,8 @@ def add_ledger(commands: Any) -> None:
     _add_file(listing)
     listing.set_defaults(command=list_command)
     for name, status in (("close", "closed"), ("reopen", "reopened")):
-        acting = actions.add_parser(name, allow_abbrev=False, help=f"say by hand that an entry is {status}")
-        acting.add_argument("entry", metavar="ID")
+        acting = actions.add_parser(name, allow_abbrev=False, help=f"set an entry to {status} by hand")
+        acting.add_argument("entry", metavar="ID", help="of an entry, as `ledger list` shows it")
         _add_file(acting)
         acting.set_defaults(command=status_command, status=status)
 
@@ -186,16 +186,21 @@ def add_recheck(commands: Any) -> None:
     engine = parser.add_mutually_exclusive_group()
     engine.add_argument("--image", metavar="NEW", help="the new engine: an image, best by digest")
     engine.add_argument("--engine-env", type=Path, metavar="DIR", help="the new engine: an environment on this host")
-    engine.add_argument("--script", type=Path, metavar="FILE", help="the new engine, of the simulated one: a script")
+    engine.add_argument(
+        "--script", type=Path, metavar="FILE", help="the new engine, if it is the simulated one: a script"
+    )
     parser.add_argument("--engine-version", metavar="V", help="what the new engine is called; default: as it says")
     parser.add_argument("--runtime", choices=("docker", "local"), help="default: as the engine asks for")
     parser.add_argument(
-        "--launches", type=_launches, metavar="N", help="of each bundle; default: as the old rate needs"
+        "--launches",
+        type=_launches,
+        metavar="N",
+        help="launches of each bundle; default: as many as its old rate needs",
     )
     parser.add_argument("--until-seen", action="store_true", help="stop at the first launch that shows the failure")
     parser.add_argument("--model", metavar="DIR", help="the weights")
     parser.add_argument("--draft-model", metavar="DIR", help="the draft model's weights")
-    parser.add_argument("--any-gpu", action="store_true", help="also on a GPU that is not the bundle's")
+    parser.add_argument("--any-gpu", action="store_true", help="go on although the GPUs are of another architecture")
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep the evidence of all launches below it")
     parser.add_argument("--json", action="store_true", help="print the record `recheck`")
     parser.set_defaults(command=recheck_command)

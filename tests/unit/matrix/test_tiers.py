@@ -5,6 +5,7 @@ from importlib import resources
 import pytest
 
 from matrix.arguments import EngineChoice
+from matrix.cli import main
 from matrix.expand import expand, reference_cell
 from matrix.plan import PlanOptions, list_cells, make_plan
 from matrix.spec import load_spec, parse_spec
@@ -101,6 +102,11 @@ def test_a_tier_that_a_spec_does_not_have() -> None:
     with pytest.raises(NothingToRunError, match="nothing selected"):
         planned("b300", "kernel")
     assert load_spec("cpu").of_tier("full") == load_spec("cpu")
+
+
+def test_a_tier_that_a_spec_does_not_have_is_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--spec", "b300", "--tier", "kernel"]) == 3
+    assert capsys.readouterr() == ("", "matrix: b300 has no cell of tier kernel; without --tier: full\n")
 
 
 @pytest.mark.parametrize(

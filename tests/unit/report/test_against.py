@@ -149,11 +149,7 @@ def test_the_margin_can_be_stated(tmp_path: Path, make: SimpleNamespace) -> None
 )
 def test_what_cannot_be_declared_is_refused(tmp_path: Path, make: SimpleNamespace, wrong: list[str]) -> None:
     write(make, tmp_path, "after", {CELL: [245.0]})
-    try:
-        code: object = main(["build", "--results", str(tmp_path / "after"), "--out", str(tmp_path / "out"), *wrong])
-    except SystemExit as exit_:
-        code = exit_.code
-    assert code == 2
+    assert main(["build", "--results", str(tmp_path / "after"), "--out", str(tmp_path / "out"), *wrong]) == 2
 
 
 def test_names_of_what_may_change() -> None:
