@@ -380,8 +380,8 @@ def add_replay(commands: Any) -> None:
         allow_abbrev=False,
         help="run a bundle: whether its failure shows here. Runs code out of the bundle",
         description="Verifies a bundle, unpacks it into an empty directory and runs its own replay.py.",
-        epilog="exit status: 0 not reproduced, 1 reproduced, 2 bad arguments, 4 could not run, 6 does not verify, 7 other "
-        "failures, or launches that say nothing, 130 interrupted",
+        epilog="exit status: 0 not reproduced, 1 reproduced, 2 bad arguments, 4 could not run, 6 does not verify, 7 "
+        "other failures, or launches that say nothing, 130 interrupted",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="a bundle: the zip that `pack` made")
     parser.add_argument("--digest", metavar="HEX", help="the digest that the issue quotes")
