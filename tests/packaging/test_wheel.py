@@ -48,7 +48,16 @@ def test_holds_its_data(wheel: Path) -> None:
         "matrix/payload/cpu/model/model.safetensors",
         "matrix/payload/cpu/model/drafter/drafter.safetensors",
         "matrix/payload/cpu/standins/sgl_kernel/__init__.py",
+        "matrix/images/containers/images.toml",
         "repro/baselines/nvls_b8t4.json",
+        "repro/signatures.toml",
+        "repro/bundle/forms/sglang.md.j2",
+        "repro/bundle/inside/replay.py",
+        "repro/bundle/inside/verify.py",
+        "repro/kernels/releases.toml",
+        "repro/kernels/beside_torch/tolerance.py",
+        "report/templates/findings.html.j2",
+        "report/templates/page.css",
     ):
         assert needed in names
 
@@ -74,7 +83,14 @@ def test_runs_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
         [sys.executable, "-c", code], check=True, cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert str(site) in where.stdout
-    for arguments in (["list", "--spec", "b300", "--json"], ["plan", "--spec", "cpu", "--json"]):
+    (tmp_path / "server.log").write_text("CUDA error: an illegal memory access was encountered\n", encoding="utf-8")
+    for arguments in (
+        ["matrix", "list", "--spec", "b300", "--json"],
+        ["matrix", "plan", "--spec", "cpu", "--json"],
+        ["matrix", "images", "list"],
+        ["repro", "diagnose", "server.log", "--json"],
+        ["repro", "kernels", "--reproducer", ".", "--cell", "b16-gqa-4-2-128-fp16-bs3"],
+    ):
         subprocess.run(
-            [sys.executable, "-m", "matrix", *arguments], check=True, cwd=tmp_path, env=environment, capture_output=True
+            [sys.executable, "-m", *arguments], check=True, cwd=tmp_path, env=environment, capture_output=True
         )
