@@ -26,7 +26,8 @@ BESIDE_TORCH = Path(__file__).with_name("beside_torch")
 _ENTRY, _START = "reproduce", "main"
 _CELL = re.compile(
     r"(?:(?P<architecture>sm_\d{2,3})-)?b(?P<budget>\d{1,4})-(?P<shape>(?:gqa|mha|mla)(?:-\d+){3,4})"
-    rf"-(?P<dtype>{'|'.join(DTYPES)})(?:-bs(?P<batch>\d{{1,3}}))?(?:-(?P<mode>{'|'.join(MODES)}))?(?:-(?:empty|{'|'.join(TOOLS)}))?"
+    rf"-(?P<dtype>{'|'.join(DTYPES)})(?:-bs(?P<batch>\d{{1,3}}))?(?:-(?P<mode>{'|'.join(MODES)}))?"
+    rf"(?:-(?:empty|{'|'.join(TOOLS)}))?"
 )
 
 _HEADER = '''#!/usr/bin/env python3
