@@ -89,7 +89,7 @@ def replay(
         code = code_of(place / "bundle", payload_root or own_payload())
         tell(f"digest {found.digest}; code out of the bundle now runs, with your rights: {code}")
         if out is None:
-            tell("its evidence is removed afterwards: give a folder to keep it")
+            tell("its evidence is removed afterwards: `repro replay --out DIR` keeps it")
         raw = _run(place, asked or Asked(), tell)
         return _diagnosed(raw, place, code)
 
