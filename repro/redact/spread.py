@@ -24,6 +24,7 @@ _WORDY = frozenset(
     " secret secrets password token key keys admin123 string value values bearer basic example sample demo change".split()
 )
 _LONGEST = 1 << 12
+_LONG_NAME = 8
 _NAME_EDGE = re.compile(rb"[A-Za-z0-9_]")
 _HOST_EDGE = re.compile(rb"[A-Za-z0-9]")
 _RUN = re.compile(rb"[A-Za-z0-9+/=_-]")
@@ -65,7 +66,8 @@ class Spread:
         elif find.category == "name" and _is_distinctive_owner(find.value):
             self._add_cases(find.value, find, _HOST_EDGE)
         elif find.category == "user" and _is_distinctive_name(find.value):
-            self._add_cases(find.value, find, _NAME_EDGE)
+            # A long name is looked for within words too (`anna_dev`); a short one may be a part of a kernel's name.
+            self._add_cases(find.value, find, _HOST_EDGE if len(find.value) >= _LONG_NAME else _NAME_EDGE)
         elif find.category == "path" and find.value.count("/") >= 2 and 6 <= len(find.value) <= 256:
             self._add(find.value, find, _NAME_EDGE)
 
