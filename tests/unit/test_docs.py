@@ -285,6 +285,22 @@ def test_records_exist(page: Path) -> None:
     assert named - there == set()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_tables_are_whole(page: Path) -> None:
+    """Every row has as many cells as the head, and below an empty line there is a head again."""
+    lines = ["", *re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL).splitlines(), ""]
+    broken, columns = [], 0
+    for before, line, after in zip(lines, lines[1:], lines[2:], strict=False):
+        bars = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
+        begins = bars and not before.startswith("|")
+        if begins and not re.match(r"\| ?:?-", after):
+            broken.append(line)
+        if bars and not begins and bars != columns:
+            broken.append(line)
+        columns = bars
+    assert broken == []
+
+
 def test_numbers_hold() -> None:
     """Counts that the README gives."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
