@@ -30,7 +30,9 @@ NO_HOST = frozenset(
     " client node worker master head unknown any all self this the a an is was be not on off yes no uvicorn nginx"
     " gunicorn hypercorn cloudflare apache envoy istio-envoy openresty kestrel caddy memory device pinned tcp udp"
     " shm unix ipc rank error failed already in info warn warning debug data to from at of and or for with name names"
-    " kernel systemd dockerd containerd kubelet docker memory-host offload host-memory numa socket inproc withheld".split()
+    " kernel systemd dockerd containerd kubelet docker memory-host offload host-memory numa socket inproc withheld"
+    " graphrepro sglang sgl vllm trtllm tensorrt tensorrt-llm tensorrt_llm triton torch pytorch nccl nvidia flashinfer"
+    " deepgemm inference engine scheduler detokenizer tokenizer model llm".split()
 )
 
 PUBLIC_HOSTS = frozenset(
