@@ -226,7 +226,10 @@ class _Gathering:
 
 def _finding(asked: str, path: Path) -> Finding:
     if not path.is_file():
-        raise SpecError(f"{path}: is not there; make it with `python -m report build`, or name another with --findings")
+        raise SpecError(
+            f"{path}: is not there; name the report's findings.json with --findings, or make it with "
+            f"`python -m report build --results {path.parents[1]} --out {path.parent}`"
+        )
     findings = codec.read(path, Findings).findings
     found = next((item for item in findings if item.id.lower() == asked.lower()), None)
     if found is None:
