@@ -111,7 +111,7 @@ def test_newest_run_is_taken_unless_one_is_named(failing: Any, disk: Callable[..
     [
         ("sim-b16t8-grph-nvls", "near it: sim-b16t8-graph-nvls"),
         ("zzz", "there are: sim-ar-graph-nvls"),
-        ("f-0000000000", "make it with `python -m report build`"),
+        ("f-0000000000", "make it with `python -m report build"),
         ("../..", "no run has a finished launch of a cell"),
     ],
 )
