@@ -73,8 +73,11 @@ def _server_log(shown: Shown) -> str | None:
 def _corrupt(shown: Shown) -> str:
     scores = [a.score for a in shown.attempts if a.score is not None and a.score.state == "wrong"]
     worst = max(scores, key=lambda score: score.above / max(score.tokens, 1), default=None)
-    rescored = "" if worst is None else f" Rescored: {one_line(worst.detail, _LONGEST_QUOTE)}."
-    return f"Wrong output in {_share(shown)}. {_quote(shown)}{rescored}"
+    quoted = _quote(shown)
+    quoted += "" if quoted.endswith((".", "…")) else "."
+    if worst is None or f"rescoring: {one_line(worst.detail)[:40]}" in quoted:  # the check has said it
+        return f"Wrong output in {_share(shown)}. {quoted}"
+    return f"Wrong output in {_share(shown)}. {quoted} Rescored: {one_line(worst.detail, _LONGEST_QUOTE)}."
 
 
 def _failure(shown: Shown) -> str:
