@@ -66,6 +66,8 @@ def ask(entry: LedgerEntry, ledger: Ledger, folder: Path, question: Question) ->
 
 def changed_on_disk(file: Path, bundle: LedgerBundle) -> str | None:
     """Why the file is not the bundle that was added; None if it is."""
+    if file.exists() and not file.is_file():  # to read a pipe or a device would never end
+        return f"{bundle.path}: is not a regular file; bring the bundle back, or add it again from there"
     try:
         if sha256_file(file) == bundle.sha256:
             return None

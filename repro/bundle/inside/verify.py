@@ -450,6 +450,9 @@ def _archive_problems(archive: Archive, manifest: dict[str, Any], hashes: dict[s
         record = _parsed(archive.content(REPLAY), REPLAY)
         if not isinstance(record, dict) or record.get("bundle_digest") != replayed:
             yield f"{REPLAY}: is of another bundle, and says nothing of this one"
+    for name, entry in archive.entries.items():
+        if entry.method and entry.packed_bytes >= entry.size_bytes:  # empty blocks hold what is unpacked by nobody
+            yield f"{said(name)}: is compressed, and takes no less for it, as no file of a bundle does"
 
 
 def _parsed(raw: bytes, name: str) -> Any:

@@ -1,6 +1,7 @@
 """What a bundle must be: every byte of it is accounted for, and opening it costs nothing and executes nothing."""
 
 import copy
+import dataclasses
 import hashlib
 import json
 import os
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 import schemas
+from repro.bundle import archive
 from repro.bundle.inside import verify
 from repro.bundle.inside.verify import Archive, RefusedError, checked, manifest_problems
 
@@ -58,8 +60,8 @@ def test_bundle_verifies(small_bundle: bytes, tmp_path: Path) -> None:
     assert found.files == 5
     assert found.size_bytes == len(small_bundle)
     assert verify.verify(path, found.digest).ok
-    with zipfile.ZipFile(path) as archive:
-        assert archive.testzip() is None
+    with zipfile.ZipFile(path) as opened:
+        assert opened.testzip() is None
 
 
 def test_digest_can_be_computed_with_other_tools(small_bundle: bytes) -> None:
@@ -237,6 +239,25 @@ def test_bomb_costs_nothing(honest: bool) -> None:
             archive.sha256(name)
     assert tracemalloc.get_traced_memory()[1] < 2_000_000
     tracemalloc.stop()
+
+
+def test_compressed_data_that_are_more_than_what_they_unpack_to(
+    bundle_of: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deflate stream may have any number of empty blocks, which no hash of a file sees."""
+    files = {"kernel/k.txt": b"one line\n" * 100}
+    plain, append = bundle_of(files), archive._append
+
+    def padded(file: archive.Packed, body: bytearray, directory: bytearray) -> None:
+        empty = b"\x00\x00\x00\xff\xff" * (200 if file.path in files else 0)
+        append(dataclasses.replace(file, data=empty + file.data), body, directory)
+
+    monkeypatch.setattr(archive, "_append", padded)
+    assert refusal(plain) == ""
+    assert (
+        refusal(bundle_of(files))
+        == "'kernel/k.txt': is compressed, and takes no less for it, as no file of a bundle does"
+    )
 
 
 def test_high_ratio_and_many_files(bundle_of: Callable[..., bytes]) -> None:

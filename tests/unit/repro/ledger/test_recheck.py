@@ -1,5 +1,6 @@
 """Asking again: fixed, still there, another failure, a regression; and that evidence never weakens."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -205,6 +206,16 @@ def test_a_bundle_that_changed_on_disk_is_refused(desk: Any, replay_of: Told) ->
     assert not desk.asked
     (desk.folder / bundle.path).unlink()
     assert "cannot be read" in desk.recheck(lambda _, launches: replay_of("c" * launches)).statement
+
+
+def test_a_pipe_or_a_device_in_the_place_of_a_bundle_is_not_read(desk: Any, replay_of: Told) -> None:
+    bundle = desk.bundle("b")
+    desk.add(bundle)
+    (desk.folder / bundle.path).unlink()
+    os.mkfifo(desk.folder / bundle.path)
+    answer = desk.recheck(lambda _, launches: replay_of("c" * launches))
+    assert "is not a regular file" in answer.statement
+    assert not desk.asked
 
 
 def test_the_bundle_that_needs_the_fewest_launches_is_asked(desk: Any, replay_of: Told) -> None:

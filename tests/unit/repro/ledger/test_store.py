@@ -1,12 +1,16 @@
 """`ledger.json` on disk: whole or not at all, one writer at a time."""
 
 import multiprocessing
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from filelock import FileLock
 
+from repro import codec
+from repro.canonical import pretty_bytes
 from repro.errors import RecordError, SpecError, UnavailableError
 from repro.ledger import store
 from repro.model import Ledger
@@ -50,6 +54,56 @@ def test_an_invalid_ledger_is_refused_and_kept(tmp_path: Path) -> None:
     assert path.read_text() == "{}"
 
 
+def test_a_merge_by_hand_that_has_an_entry_twice_is_refused(desk: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    desk.add(desk.bundle("a"))
+    (entry,) = desk.ledger.entries
+    path.write_bytes(pretty_bytes(codec.encode(Ledger(entries=(entry, replace(entry, issue="https://x.test/1"))))))
+    before = path.read_bytes()
+    with pytest.raises(RecordError, match=f"/entries/1/id: {entry.id} is there twice; make one entry of the two"):
+        store.update(path, lambda ledger: (ledger, None))
+    assert path.read_bytes() == before
+
+
+def test_more_failures_than_launches_are_refused(desk: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    desk.add(desk.bundle("a"))
+    (entry,) = desk.ledger.entries
+    wrong = replace(entry, bundles=(replace(entry.bundles[0], k=10, n=5),))
+    path.write_bytes(pretty_bytes(codec.encode(Ledger(entries=(wrong,)))))
+    with pytest.raises(RecordError, match="/entries/0/bundles/0: k of n is 10 of 5"):
+        store.read(path)
+
+
+def test_nobody_is_told_to_delete_a_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    path.write_text("<<<<<<< HEAD\n{}")
+    with pytest.raises(RecordError, match="take it from the last commit") as caught:
+        store.read(path)
+    assert "delete it" not in str(caught.value)
+
+
+@pytest.mark.parametrize("leads", ["real.json", "nowhere.json"])
+def test_a_link_is_not_replaced_by_a_ledger_of_its_own(desk: Any, tmp_path: Path, leads: str) -> None:
+    desk.add(desk.bundle("a"))
+    store.update(tmp_path / "real.json", lambda _: (desk.ledger, None))
+    link = tmp_path / "ledger.json"
+    link.symlink_to(leads)
+    with pytest.raises(SpecError, match="symbolic link"):
+        store.update(link, lambda _: (Ledger(entries=()), None))
+    with pytest.raises(SpecError, match="symbolic link"):
+        store.read(link)
+    assert link.is_symlink()
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ledger.json")
+    with pytest.raises(SpecError, match="not a regular file"):
+        store.read(tmp_path / "ledger.json")
+    with pytest.raises(SpecError, match="not a regular file"):
+        store.update(tmp_path / "ledger.json", lambda before: (before, None))
+
+
 def test_a_ledger_in_use_is_waited_for_then_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_WAIT_S", 0.05)
     with (
@@ -68,8 +122,6 @@ def count_up(path: str, times: int) -> None:
     def more(before: Ledger) -> tuple[Ledger, None]:
         (entry,) = before.entries
         name = f"v{len(entry.engine_versions_bad)}"
-        from dataclasses import replace
-
         changed = replace(entry, engine_versions_bad=(*entry.engine_versions_bad, name))
         return Ledger(entries=(changed,)), None
 
