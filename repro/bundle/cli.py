@@ -45,7 +45,7 @@ def pack_command(options: argparse.Namespace) -> int:
     _refuse_existing(out, replace=options.replace)
     for file in (out, options.ledger):
         if file is not None:
-            _refuse_unwritable(file)
+            refuse_unwritable(file)
     asked = Asked(launches=options.launches, engine_env=options.engine_env)
     usable(asked)
     payload = own_payload()
@@ -86,7 +86,7 @@ def pack_command(options: argparse.Namespace) -> int:
 
 def _entry(path: Path | None, contents: "Contents") -> "LedgerEntry | None":
     """What a ledger knows of this failure: versions that were good, and those that were bad."""
-    if path is None or not path.exists():
+    if path is None or not os.path.lexists(path):
         return None
     from repro.ledger import entries, store
 
@@ -143,8 +143,8 @@ def _refuse_existing(out: Path, *, replace: bool) -> None:
         raise SpecError(f"{out}: is there already; give another name with --out, or --replace")
 
 
-def _refuse_unwritable(file: Path) -> None:
-    """Before the replay, which may take an hour of GPUs, not after it."""
+def refuse_unwritable(file: Path) -> None:
+    """Before a replay, which may take an hour of GPUs, not after it. Raises `SpecError`."""
     try:
         with tempfile.TemporaryFile(dir=file.parent):
             pass

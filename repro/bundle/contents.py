@@ -22,6 +22,7 @@ from repro.model import (
     Subject,
     Verdict,
 )
+from repro.shares import launches
 from repro.store import RunDirectory, scan, verify_evidence
 from repro.verdict import run_verdicts
 
@@ -261,11 +262,20 @@ def _run_with(cell: str, directories: Sequence[RunDirectory], run_id: str | None
             raise SpecError(f"there is no run {run_id} in the results directory{_near(run_id, known)}")
         directories = named
     known_cells: set[str] = set()
+    passed_over: list[str] = []
     for directory in sorted(directories, key=lambda item: item.path.name, reverse=True):
-        attempts = directory.attempts()[0]
+        attempts, strays = directory.attempts()
         if any((directory.attempt(*attempt) / "result.json").is_file() for attempt in attempts if attempt[0] == cell):
             return directory
         known_cells |= {name for name, _ in attempts}
+        begun = sum(name == cell for name, _ in attempts)
+        passed_over += [f"{directory.path.name} has {launches(begun)} of it without a result"] if begun else []
+        passed_over += [f"{stray.path} {stray.problem}" for stray in strays if stray.path.endswith(f"/cells/{cell}")]
+    if passed_over:
+        raise SpecError(
+            f"no run has a finished launch of a cell {cell!r}: {'; '.join(passed_over[:3])}; what was killed or still "
+            "runs has none, and links are not followed"
+        )
     raise SpecError(
         f"no run{'' if run_id is None else f' {run_id}'} has a finished launch of a cell {cell!r}"
         f"{_near(cell, sorted(known_cells))}; a finding has an id such as f-3a91c07d42"

@@ -3,8 +3,10 @@
 Everything that is not a program of ours goes through one redactor, which reads all of it before it replaces any of it.
 """
 
+import contextlib
+import errno
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -24,7 +26,7 @@ from repro.bundle.portable import portable
 from repro.bundle.projects import Project
 from repro.bundle.script import needs_text, script_text
 from repro.canonical import pretty_bytes
-from repro.errors import BundleError, RecordError
+from repro.errors import BundleError, RecordError, UnavailableError
 from repro.jsontext import parse
 from repro.model import (
     BundleExpectation,
@@ -102,15 +104,30 @@ def pack(contents: Contents, options: Options) -> Bundle:
     """The bundle, replayed unless told not to.
 
     Raises `BundleError` if a secret-looking text survives redaction, or the parts that every bundle has are too large,
-    `RecordError` if a record is invalid, OSError if evidence cannot be read.
+    `RecordError` if a record is invalid, `UnavailableError` if there is no room for temporary files, OSError if
+    evidence cannot be read.
     """
     redactor = Redactor(options.policy)
-    with tempfile.TemporaryDirectory(prefix="graphrepro-pack-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="graphrepro-pack-") as scratch, _full_disk_named(Path(scratch)):
         draft, replayed = _proven(contents, options, redactor, Path(scratch))
         data, manifest = _written(contents, options, redactor, draft, replayed)
     return Bundle(
         data=data, manifest=manifest, replay=replayed, notes=tuple(draft.notes), shown=tuple(redactor.shown())
     )
+
+
+@contextlib.contextmanager
+def _full_disk_named(scratch: Path) -> Iterator[None]:
+    """A write that fails for want of room does not say where."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or error.filename is not None:
+            raise
+        raise UnavailableError(
+            f"{scratch.parent}: no space left for temporary files ({error.strerror}); free space, or name another "
+            "folder with TMPDIR"
+        ) from None
 
 
 def _proven(contents: Contents, options: Options, redactor: Redactor, scratch: Path) -> tuple[_Draft, Replay | None]:

@@ -85,7 +85,7 @@ def replay(
         except RefusedError as refusal:
             raise BundleError(f"{bundle}: {refusal}") from None
         except OSError as error:
-            raise UnavailableError(f"{bundle}: cannot be unpacked ({error.strerror or error})") from None
+            raise UnavailableError(f"{bundle}: cannot be unpacked into {place} ({error.strerror or error})") from None
         code = code_of(place / "bundle", payload_root or own_payload())
         tell(f"digest {found.digest}; code out of the bundle now runs, with your rights: {code}")
         if out is None:

@@ -69,6 +69,7 @@ def status_command(options: argparse.Namespace) -> int:
 
 def recheck_command(options: argparse.Namespace) -> int:
     """0 all asked about is clean and closed, 1 something is still there or fails in another way, 7 undecided."""
+    from repro.bundle.cli import refuse_unwritable
     from repro.bundle.replay import Asked
     from repro.ledger import console, recheck
     from repro.model import Recheck
@@ -91,6 +92,7 @@ def recheck_command(options: argparse.Namespace) -> int:
         now=_now,
     )
     entries = _chosen(options)
+    refuse_unwritable(options.ledger)
     if not entries:
         _tell("nothing is open: nothing to ask; --all asks about what is closed too")
     answers = [_asked_about(entry, options.ledger, question) for entry in entries]
@@ -119,9 +121,9 @@ def _asked_about(entry: "LedgerEntry", path: Path, question: "Question") -> "Rec
     checks: list[LedgerCheck] = []
     after = entry
     for check in recheck.ask(entry, store.read(path), path.parent, question):
+        _tell(f"{entry.id}: {_on_one_line(check.statement)}")  # first, since a full disk may keep it out of the ledger
         after = store.update(path, lambda ledger, check=check: _noted(ledger, entry.id, check))  # type: ignore[misc]
         checks.append(check)
-        _tell(f"{entry.id}: {_on_one_line(check.statement)}")
     return recheck.answer(entry, after, checks)
 
 

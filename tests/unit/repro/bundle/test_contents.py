@@ -106,6 +106,21 @@ def test_newest_run_is_taken_unless_one_is_named(failing: Any, disk: Callable[..
     assert gather(GOOD, failing.root).first.result.run_id == RUN
 
 
+def test_a_cell_whose_launches_are_not_finished_says_so(failing: Any) -> None:
+    for result in failing.run.path.glob("cells/sim-b16t8-graph-nvls/*/result.json"):
+        result.unlink()
+    with pytest.raises(SpecError, match=r"20260914T081502Z-sim has \d launch(es)? of it without a result"):
+        gather("sim-b16t8-graph-nvls", failing.root)
+
+
+def test_a_cell_behind_a_link_says_so(failing: Any, tmp_path: Path) -> None:
+    cell = failing.run.path / "cells" / "sim-b16t8-graph-nvls"
+    cell.rename(tmp_path / "elsewhere")
+    cell.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SpecError, match=r"cells/sim-b16t8-graph-nvls is not the directory of a cell.*not followed"):
+        gather("sim-b16t8-graph-nvls", failing.root)
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

@@ -1,7 +1,9 @@
 """A bundle made of a run on disk: what is in it, what is not, and that it is always the same."""
 
 import dataclasses
+import errno
 import json
+import tempfile
 from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
@@ -13,7 +15,7 @@ from repro import codec
 from repro.bundle.contents import gather
 from repro.bundle.inside.verify import Archive, checked
 from repro.bundle.pack import Bundle, Options, pack
-from repro.errors import BundleError, RecordError
+from repro.errors import BundleError, RecordError, UnavailableError
 from repro.model import BundleExpectation, BundleOracle, Diagnosis, Fingerprint, Replay, ReplayLaunch, Result, Step
 from repro.redact import Policy
 
@@ -225,6 +227,16 @@ def test_survivor_refuses_the_bundle(failing: Any, monkeypatch: pytest.MonkeyPat
     with pytest.raises(BundleError, match=r"nothing was written: environment\.json:1: a secret") as refused:
         packed(failing.root)
     assert refused.value.exit_code == 6
+
+
+def test_a_full_disk_for_temporary_files_is_named(failing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("repro.bundle.pack._draft", full)
+    with pytest.raises(UnavailableError, match=r"no space left for temporary files .*TMPDIR") as told:
+        packed(failing.root)
+    assert str(told.value).startswith(tempfile.gettempdir())
 
 
 def test_kernel_files_come_from_a_hook(failing: Any) -> None:

@@ -1,5 +1,6 @@
 """`ledger.json` on disk: whole or not at all, one writer at a time."""
 
+import errno
 import multiprocessing
 import os
 from dataclasses import replace
@@ -11,6 +12,7 @@ from filelock import FileLock
 
 from repro import codec
 from repro.canonical import pretty_bytes
+from repro.cli import main
 from repro.errors import RecordError, SpecError, UnavailableError
 from repro.ledger import store
 from repro.model import Ledger
@@ -102,6 +104,23 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
         store.read(tmp_path / "ledger.json")
     with pytest.raises(SpecError, match="not a regular file"):
         store.update(tmp_path / "ledger.json", lambda before: (before, None))
+
+
+def test_no_launch_is_made_for_a_ledger_that_cannot_be_written(
+    desk: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "ledger.json"
+    desk.add(desk.bundle("a"))
+    store.update(path, lambda _: (desk.ledger, None))
+
+    def read_only(**_: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("repro.bundle.cli.tempfile.TemporaryFile", read_only)
+    assert main(["recheck", "--ledger", str(path)]) == 2
+    said = capsys.readouterr()
+    assert "ledger.json: cannot be written (Read-only file system)" in said.err
+    assert desk.ledger.entries[0].id not in said.err
 
 
 def test_a_ledger_in_use_is_waited_for_then_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
