@@ -29,7 +29,7 @@ def add(
     issue: str | None = None,
 ) -> Added:
     """The ledger with the bundle in it. A closed entry reopens when the bundle shows its failure on an engine that it
-    was not known on."""
+    was not known on. Of a bundle that is there already it takes the issue, and where the file lies now."""
     found = matching(ledger, subject.signature, engine=subject.engine, planted=subject.planted)
     if found is None:
         entry = _new(subject, bundle, statement=statement, first_seen_at=first_seen_at, issue=issue)
@@ -37,7 +37,7 @@ def add(
         return Added(ledger=Ledger(entries=(*ledger.entries, entry)), entry=entry, how="new", reopened=False)
     same = any(one.sha256 == bundle.sha256 for one in found.bundles)
     merged = _merged(found, subject, bundle, first_seen_at=first_seen_at)
-    entry = replace(found if same else merged, issue=issue or found.issue)
+    entry = replace(_placed(found, bundle) if same else merged, issue=issue or found.issue)
     reopened = found.status == "closed" and entry.status == "reopened"
     return Added(ledger=changed(ledger, entry), entry=entry, how="known" if same else "merged", reopened=reopened)
 
@@ -113,6 +113,12 @@ def _merged(entry: LedgerEntry, subject: Subject, bundle: LedgerBundle, *, first
         status="reopened" if seen_anew else entry.status,
         closed_at=None if seen_anew else entry.closed_at,
     )
+
+
+def _placed(entry: LedgerEntry, bundle: LedgerBundle) -> LedgerEntry:
+    """The entry with the path of a bundle that was moved."""
+    bundles = (replace(one, path=bundle.path) if one.sha256 == bundle.sha256 else one for one in entry.bundles)
+    return replace(entry, bundles=tuple(bundles))
 
 
 def _id(subject: Subject) -> str:

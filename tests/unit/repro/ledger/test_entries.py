@@ -32,6 +32,15 @@ def test_architectures_and_cells_of_one_failure_are_merged(desk: Any, about: Abo
     assert [bundle.architecture for bundle in entry.bundles] == ["sm_103", "sm_120"]
 
 
+def test_a_bundle_that_was_moved_is_found_again_when_it_is_added_from_there(desk: Any) -> None:
+    desk.add(desk.bundle("z"))
+    bundle = desk.bundle("a")
+    desk.add(bundle)
+    added = desk.add(replace(bundle, path="kept/a.zip"))
+    assert added.how == "known"
+    assert [one.path for one in added.entry.bundles] == ["z.zip", "kept/a.zip"]
+
+
 def test_the_same_bundle_twice_only_brings_the_issue(desk: Any) -> None:
     bundle = desk.bundle("a")
     desk.add(bundle)
