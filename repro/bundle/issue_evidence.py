@@ -1,5 +1,7 @@
 """The evidence that `ISSUE.md` shows: log lines, and where wrong output first leaves the reference."""
 
+from collections import Counter
+
 from repro.bundle.contents import Contents
 from repro.escape import one_line
 from repro.model import Diagnosis, Difference, LogLine, Result
@@ -12,7 +14,7 @@ def log_lines(contents: Contents, most: int) -> tuple[str, ...]:
     diagnosis = contents.first.result.diagnosis
     if diagnosis is None:
         return ()
-    lines = [*map(_line, diagnosis.evidence), *(f"(follows) {_line(line)}" for line in diagnosis.follow_ons)]
+    lines = [*map(_line, diagnosis.evidence), *(f"(a consequence) {_line(line)}" for line in diagnosis.follow_ons)]
     more = len(lines) - most
     return (*lines[:most], *([f"and {more} more lines; the bundle has them"] if more > 0 else []))
 
@@ -29,9 +31,10 @@ def place(diagnosis: Diagnosis | None) -> str | None:
 def divergences(contents: Contents, most: int) -> tuple[str, ...]:
     """Where outputs first leave the reference's, by check and prompt; then the tokens that rescoring finds wrong."""
     result = contents.first.result
-    lines = [
-        _difference(check.check, difference) for check in result.checks for difference in check.differences
-    ] + _rescored(contents, result)
+    found = [_difference(check.check, difference) for check in result.checks for difference in check.differences]
+    # Every round of a check asks the same prompts, and most answer alike.
+    lines = [f"{line}, {times} times" if times > 1 else line for line, times in Counter(found).items()]
+    lines += _rescored(contents, result)
     more = len(lines) - most
     return (*lines[:most], *([f"and {more} more; results/ and oracle.json have them"] if more > 0 else []))
 

@@ -56,10 +56,13 @@ def _engine(name: str, version: str | None) -> str:
 
 
 def what(signature: Signature, result: Result) -> str:
-    """`CUDA illegal memory access while capturing CUDA graphs in attention`."""
+    """`CUDA illegal memory access while capturing CUDA graphs in attention`, `GPU out of memory while serving`."""
     phase = _PHASES.get(signature.phase, "")
-    where = f"in {spoken(signature.subsystem)}" if signature.subsystem else ""
-    kind = spoken(signature.kind if signature.kind not in {"unknown", "ok"} else result.outcome)
+    code = signature.kind if signature.kind not in {"unknown", "ok"} else result.outcome
+    if code.startswith("oom_gpu") and phase:  # oom_gpu_graph_capture: the phase is said anyway, and the memory
+        kind, where = "GPU out of memory", ""
+    else:
+        kind, where = spoken(code), f"in {spoken(signature.subsystem)}" if signature.subsystem else ""
     return " ".join(part for part in (kind[:1].upper() + kind[1:], phase, where) if part)
 
 

@@ -16,6 +16,7 @@ from repro import codec
 from repro.bundle.contents import Contents, GatheredAttempt
 from repro.bundle.fingerprint import fingerprint
 from repro.bundle.issue import LIMIT_CHARACTERS, IssueInputs, default_project, issue
+from repro.bundle.issue_text import what
 from repro.bundle.projects import PROJECTS, Project
 from repro.model import (
     BundledFile,
@@ -300,6 +301,31 @@ def test_wrong_output_shows_where_it_leaves_the_reference() -> None:
     assert "output token 12 is the end, and the reference has token 5 (its margin there: 0.25 nats)" in text
     assert "The same tokens as without speculation gives" in text
     assert "The server answers, and what it answers is wrong: wrong text" in text
+
+
+def test_rounds_that_differ_alike_are_one_line() -> None:
+    one = Difference(prompt="p07", concurrency=1, at=12, expected=5, got=6, margin=0.25)
+    found = (one, replace(one, concurrency=4), one, one)
+    check = replace(RESULT.checks[1], check="lossless", state="fail", differences=found)
+    result = replace(RESULT, outcome="completed", outcome_detail="", diagnosis=None, rescoring=None, checks=(check,))
+    made = contents(first=(result, verdict(result, "corrupt", "wrong text")), finding=None)
+    lines = [line for line in issue(inputs(made)).splitlines() if "output token 12" in line]
+    assert len(lines) == 2
+    assert lines[0].endswith("nats), 3 times")
+    assert lines[1].endswith("nats)")
+
+
+@pytest.mark.parametrize(
+    ("kind", "phase", "subsystem", "said"),
+    [
+        ("oom_gpu_serving", "serving", "memory", "GPU out of memory while serving"),
+        ("oom_gpu_graph_capture", "capture", "memory", "GPU out of memory while capturing CUDA graphs"),
+        ("cuda_error", "capture", "attention", "CUDA error while capturing CUDA graphs in attention"),
+        ("hang_deadlock", "serving", None, "Hang deadlock while serving"),
+    ],
+)
+def test_a_failure_is_said_once(kind: str, phase: Any, subsystem: str | None, said: str) -> None:
+    assert what(Signature(kind=kind, phase=phase, subsystem=subsystem), RESULT) == said
 
 
 def test_versions_of_the_ledger_are_told() -> None:
