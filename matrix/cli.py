@@ -1,7 +1,6 @@
 """The command line of `python -m matrix`. Only here are arguments and the environment read, and things printed."""
 
 import argparse
-import contextlib
 import gc
 import io
 import json
@@ -26,6 +25,7 @@ from matrix.preflight.cli import preflight_command
 from matrix.runtimes.choice import add_runtime_options
 from matrix.spec import Spec, load_spec
 from repro import codec
+from repro.console import on_one_line, say, tell
 from repro.errors import GraphreproError, NothingToRunError, SpecError, UnavailableError
 from repro.model import CellList, Depth, Tier
 
@@ -56,16 +56,14 @@ def main(arguments: list[str]) -> int:
         options.rest = [word for word in arguments[1:] if word != "--json"]
         return cast("Command", options.command)(options)
     except GraphreproError as problem:
-        _tell(f"matrix: {_on_one_line(str(problem))}")
+        tell(f"matrix: {on_one_line(str(problem))}")
         return problem.exit_code
     except KeyboardInterrupt:
-        _tell("matrix: interrupted")
+        tell("matrix: interrupted")
         return 130
     except OSError as problem:  # such as a full disk behind stdout
         place = f"{problem.filename}: " if problem.filename else ""
-        _tell(
-            f"matrix: {_on_one_line(f'{place}{problem.strerror or problem}')}: make room or correct it, and try again"
-        )
+        tell(f"matrix: {on_one_line(f'{place}{problem.strerror or problem}')}: make room or correct it, and try again")
         return UnavailableError.exit_code
 
 
@@ -78,9 +76,9 @@ def list_command(options: argparse.Namespace) -> int:
     from tabulate import tabulate
 
     rows = [[cell.id, cell.state, cell.reason or ""] for cell in cells.cells]
-    _print(tabulate(rows, headers=["cell", "state", "reason"], maxcolwidths=[None, None, 70], disable_numparse=True))
+    say(tabulate(rows, headers=["cell", "state", "reason"], maxcolwidths=[None, None, 70], disable_numparse=True))
     others = f" (other tiers: --tier {'|'.join(spec.tiers)})" if spec.tiers and options.tier is None else ""
-    _tell(f"{len(cells.cells)} cells of {cells.target}{others}; next: {_same(options, 'matrix plan')}")
+    tell(f"{len(cells.cells)} cells of {cells.target}{others}; next: {_same(options, 'matrix plan')}")
     return 0
 
 
@@ -106,13 +104,13 @@ def plan_command(options: argparse.Namespace) -> int:
         for step in plan.steps
     ]
     headers = ["cell", "role", "launches", "each", "note"]
-    _print(tabulate(rows, headers=headers, maxcolwidths=[None, None, None, None, 60], disable_numparse=True))
+    say(tabulate(rows, headers=headers, maxcolwidths=[None, None, None, None, 60], disable_numparse=True))
     skips = [[skip.cell, skip.state, skip.reason] for skip in plan.skips]
     if skips:
-        _print("")
-        _print(tabulate(skips, headers=["skipped", "state", "reason"], maxcolwidths=[None, None, 70]))
+        say("")
+        say(tabulate(skips, headers=["skipped", "state", "reason"], maxcolwidths=[None, None, 70]))
     forecast = plan.forecast
-    _tell(
+    tell(
         f"{forecast.launches} launches, about {forecast.hours:.2f} h ({forecast.hours_worst:.1f} h if all runs into "
         f"its limits); argv and environment of each step: --json; next: {_same(options, 'matrix run')}"
     )
@@ -134,7 +132,7 @@ def run_command(options: argparse.Namespace) -> int:
     ledger = known.load(options.ledger)
     spec = load_spec(options.spec).of_tier(options.tier)
     plan_options = _plan_options(options, spec)
-    ready = make_ready(options, spec, plan_options, _engines(options), _tell)
+    ready = make_ready(options, spec, plan_options, _engines(options), tell)
     chosen, engines, plan = ready.chosen, ready.engines, ready.plan
     deployment = engines.deployment(spec)
     port = options.port if options.port is not None else spec.deployment.port
@@ -166,13 +164,13 @@ def run_command(options: argparse.Namespace) -> int:
     finished = execute(job, options.results, outside)
     cells = summary.cell_verdicts(finished.results, finished.verdicts)
     told = known.by_cell(ledger, finished.results, finished.verdicts, planted=bool(job.planted))
-    _print(summary.table(plan, finished.results, cells, told))
+    say(summary.table(plan, finished.results, cells, told))
     for line in oracle_lines.lines(finished.results, finished.verdicts):
-        _print(_on_one_line(line))
+        say(on_one_line(line))
     if job.planted:
-        _tell("PLANTED FAULTS: this run tests graphrepro, it is no evidence about an engine")
+        tell("PLANTED FAULTS: this run tests graphrepro, it is no evidence about an engine")
     report = shlex.join(["python", "-m", "report", "build", "--results", str(options.results)])
-    _tell(f"results: {finished.directory.path}; next: {_on_one_line(report)}")
+    tell(f"results: {finished.directory.path}; next: {on_one_line(report)}")
     return summary.exit_code(cells)
 
 
@@ -180,9 +178,9 @@ def prepare_command(options: argparse.Namespace) -> int:
     from matrix.ready import make_ready
 
     spec = load_spec(options.spec).of_tier(options.tier)
-    ready = make_ready(options, spec, _plan_options(options, spec), _engines(options), _tell)
+    ready = make_ready(options, spec, _plan_options(options, spec), _engines(options), tell)
     for digest in sorted(set(ready.chosen.images.values())):
-        _print(digest)
+        say(digest)
     return 0
 
 
@@ -196,7 +194,7 @@ def clean_command(options: argparse.Namespace) -> int:
     from matrix.clean import clean
 
     done = clean(options.results, os.environ)
-    _tell(
+    tell(
         f"{done.processes} processes, {done.containers} containers and {done.volumes} volumes of dead runs below "
         f"{options.results} removed; results are kept"
     )
@@ -232,7 +230,7 @@ def _engines(options: argparse.Namespace) -> EngineChoice:
 
 def _same(options: argparse.Namespace, program: str) -> str:
     """The next command, with what this one was given: each takes the options of the one before it."""
-    return _on_one_line(shlex.join(["python", "-m", *program.split(), *options.rest]))
+    return on_one_line(shlex.join(["python", "-m", *program.split(), *options.rest]))
 
 
 def _free_port() -> int:
@@ -377,23 +375,10 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _on_one_line(text: str) -> str:
-    """Messages quote arguments and files, which may hold anything."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _print(text: str) -> None:
-    """To stdout. A reader that has gone away, such as `head`, changes nothing of what was done or of its status."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - it stays open to the end
-
-
 def _print_json(document: Mapping[str, object]) -> None:
     """One line for each field and for each item of its list: readable, and quick for ten thousand cells, which
     ``indent`` is not (it takes the encoder written in Python)."""
-    _print("{\n" + ",\n".join(_json_field(name, value) for name, value in document.items()) + "\n}")
+    say("{\n" + ",\n".join(_json_field(name, value) for name, value in document.items()) + "\n}")
 
 
 def _json_field(name: str, value: object) -> str:
@@ -401,9 +386,3 @@ def _json_field(name: str, value: object) -> str:
         return f"  {json.dumps(name)}: {json.dumps(value)}"
     items = ",\n".join(f"    {json.dumps(item)}" for item in value)
     return f"  {json.dumps(name)}: [\n{items}\n  ]"
-
-
-def _tell(text: str) -> None:
-    """To stderr; advice that nobody can read is no reason to fail."""
-    with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)

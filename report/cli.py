@@ -20,6 +20,7 @@ from report.kernels import Kernels, chosen
 from report.kernels_load import LoadedKernels, load_kernels
 from report.load import Loaded, load
 from repro import baselines, codec
+from repro.console import tell
 from repro.environment import subject_fields
 from repro.errors import GraphreproError, NothingToRunError, RecordError, SpecError, UnavailableError
 from repro.escape import one_line
@@ -45,10 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = _parser().parse_args(argv)
         arguments.run(arguments)
     except GraphreproError as error:
-        _tell(f"report: {one_line(str(error))}")
+        tell(f"report: {one_line(str(error))}")
         return error.exit_code
     except KeyboardInterrupt:
-        _tell("report: interrupted")
+        tell("report: interrupted")
         return 130
     except (
         BrokenPipeError
@@ -57,14 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:  # such as a full disk behind stdout
         _hush()
         place = f"{error.filename}: " if error.filename else ""
-        _tell(f"report: {one_line(f'{place}{error.strerror or error}')}: make room or correct it, and try again")
+        tell(f"report: {one_line(f'{place}{error.strerror or error}')}: make room or correct it, and try again")
         return UnavailableError.exit_code
     return 0
-
-
-def _tell(line: str) -> None:
-    with contextlib.suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
 
 
 def _hush() -> None:
@@ -194,10 +190,10 @@ def _import(arguments: argparse.Namespace) -> None:
     measured = sum(number.value is not None for number in made.measurements)
     print(f"{path}: {measured} numbers", flush=True)
     if made.unread:
-        _tell(f"nothing was taken from: {', '.join(made.unread)}")
+        tell(f"nothing was taken from: {', '.join(made.unread)}")
     unstated = [name for name in ("target", "budget", "topk", "shape", "graph", "nvls") if name in made.unknown]
     if unstated:
-        _tell(
+        tell(
             f"not known, so that it is beside no cell or any: {', '.join(unstated)}; [coordinates] of a map says them"
         )
 
@@ -260,7 +256,7 @@ def _since(results: Loaded, kernels: LoadedKernels, moment: datetime) -> tuple[L
         newest = max(begun)
         raise NothingToRunError(f"no run began at or after {moment.isoformat()}; the newest is of {newest}")
     if left:
-        _tell(f"report: {left} run(s) that began before {moment.isoformat()} are left out")
+        tell(f"report: {left} run(s) that began before {moment.isoformat()} are left out")
     return kept, checked
 
 
@@ -270,7 +266,7 @@ def _about(kernels: Kernels, results: Loaded, target: str | None) -> Kernels:
         return kernels
     about = kernels.about(run.plan.architecture for run in results.runs if run.plan is not None)
     if about.hidden:
-        _tell(f"report: {about.hidden} row(s) of the kernel checks about other architectures are left out")
+        tell(f"report: {about.hidden} row(s) of the kernel checks about other architectures are left out")
     return about
 
 

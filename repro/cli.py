@@ -1,15 +1,13 @@
 """The command line of `python -m repro`. Only here are arguments and the environment read, and things printed."""
 
 import argparse
-import contextlib
 import io
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from repro import codec
+from repro.console import on_one_line, say, say_json, tell
 from repro.errors import GraphreproError, SpecError, UnavailableError
 
 Command = Callable[[argparse.Namespace], int]
@@ -29,14 +27,14 @@ def main(arguments: list[str]) -> int:
         options = _parser().parse_args(arguments)
         return cast("Command", options.command)(options)
     except GraphreproError as problem:
-        _tell(f"repro: {_on_one_line(str(problem))}")
+        tell(f"repro: {on_one_line(str(problem))}")
         return problem.exit_code
     except KeyboardInterrupt:
-        _tell("repro: interrupted")
+        tell("repro: interrupted")
         return 130
     except OSError as problem:  # such as a full disk behind stdout
         place = f"{problem.filename}: " if problem.filename else ""
-        _tell(f"repro: {_on_one_line(f'{place}{problem.strerror or problem}')}: make room or correct it, and try again")
+        tell(f"repro: {on_one_line(f'{place}{problem.strerror or problem}')}: make room or correct it, and try again")
         return UnavailableError.exit_code
 
 
@@ -51,13 +49,11 @@ def diagnose_command(options: argparse.Namespace) -> int:
     unknown = judge_probes(probes).unknown
     found = diagnose(logs, exit_status=options.exit_status, kernel_log=kernel_log, probes=probes)
     if options.json:
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8 whatever the terminal is
-        _print(codec.dumps(found).rstrip("\n"))
+        say_json(found)
     else:
-        _print(render(found))
+        say(render(found))
     if unknown:
-        _tell(f"repro: these probes mean nothing to the diagnosis: {_on_one_line(', '.join(unknown))}")
+        tell(f"repro: these probes mean nothing to the diagnosis: {on_one_line(', '.join(unknown))}")
     return 0
 
 
@@ -120,22 +116,3 @@ def _status(text: str) -> int:
     if not -64 <= status <= 255 or not text.removeprefix("-").isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no exit status (-64 to 255)")
     return status
-
-
-def _on_one_line(text: str) -> str:
-    """Messages quote arguments and files, which may hold anything."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _print(text: str) -> None:
-    """To stdout. A reader that has gone away, such as `head`, changes nothing of what was done or of its status."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - it stays open to the end
-
-
-def _tell(text: str) -> None:
-    """To stderr; advice that nobody can read is no reason to fail."""
-    with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)

@@ -4,12 +4,10 @@ import argparse
 import contextlib
 import getpass
 import hashlib
-import io
 import os
 import shlex
 import signal
 import socket
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -17,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro import codec
+from repro.console import on_one_line, say, say_json, tell
 from repro.errors import BundleError, SpecError, UnavailableError
 
 if TYPE_CHECKING:
@@ -78,7 +76,7 @@ def pack_command(options: argparse.Namespace) -> int:
         from repro.ledger.bundles import note
 
         added, _ = note(options.ledger, out, issue=None, now=lambda: f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
-        _print(f"ledger   {options.ledger}: {added.entry.id} ({added.how})")
+        say(f"ledger   {options.ledger}: {added.entry.id} ({added.how})")
     if made.replay is None or contents.healthy or made.replay.reproduced:
         return 0
     return INCONCLUSIVE
@@ -154,19 +152,17 @@ def refuse_unwritable(file: Path) -> None:
 
 def _show_packed(out: Path, contents: "Contents", made: "Bundle", *, shown: bool) -> None:
     if shown:
-        _print("replaced (for your eyes only; none of this is in the bundle):")
+        say("replaced (for your eyes only; none of this is in the bundle):")
         for item in made.shown:
             times = f" ({item.times} times)" if item.times > 1 else ""
-            _print(f"  {item.where}: {_on_one_line(item.before)} -> {_on_one_line(item.after)}{times}")
+            say(f"  {item.where}: {on_one_line(item.before)} -> {on_one_line(item.after)}{times}")
     for note in made.notes:
-        _tell(_on_one_line(note))
+        _tell(on_one_line(note))
     subject = contents.subject
-    _print(
-        f"packed   {out}: {len(made.data):,} bytes, {len(made.manifest.files) + 1} files, {', '.join(subject.cells)}"
-    )
-    _print(f"sha256   {hashlib.sha256(made.data).hexdigest()}")
-    _print(f"digest   {made.manifest.digest}")
-    _print(f"replayed {_on_one_line(made.replay.statement) if made.replay is not None else 'no: --no-replay'}")
+    say(f"packed   {out}: {len(made.data):,} bytes, {len(made.manifest.files) + 1} files, {', '.join(subject.cells)}")
+    say(f"sha256   {hashlib.sha256(made.data).hexdigest()}")
+    say(f"digest   {made.manifest.digest}")
+    say(f"replayed {on_one_line(made.replay.statement) if made.replay is not None else 'no: --no-replay'}")
     for file in made.manifest.left_out[:5]:
         _tell(f"left out: {file.where}: {file.size_bytes:,} bytes: {file.reason}")
     if not shown and made.manifest.redactions:
@@ -195,11 +191,9 @@ def verify_command(options: argparse.Namespace) -> int:
             size_bytes=found.size_bytes,
             problems=problems,
         )
-        _print_json(record)
+        say_json(record)
     elif not problems:
-        _print(
-            f"{_on_one_line(str(options.file))}: {found.files} files, all as the manifest says; digest {found.digest}"
-        )
+        say(f"{on_one_line(str(options.file))}: {found.files} files, all as the manifest says; digest {found.digest}")
         if options.digest is None:
             _tell("next: compare the digest with the one in the issue, or give that one with --digest")
     for problem in problems if not options.json else ():
@@ -214,9 +208,9 @@ def show_command(options: argparse.Namespace) -> int:
     archive = _verified(options.file)
     found = opened(archive)
     if options.json:
-        _print_json(found.manifest)
+        say_json(found.manifest)
     else:
-        _print(page(found, file_name=_on_one_line(options.file.name)))
+        say(page(found, file_name=on_one_line(options.file.name)))
     return 0
 
 
@@ -253,9 +247,9 @@ def replay_command(options: argparse.Namespace) -> int:
             options.file, asked, out=options.out, digest=options.digest, payload_root=own_payload(), tell=_tell
         )
     if options.json:
-        _print_json(found)
+        say_json(found)
     else:
-        _print(_on_one_line(found.statement))
+        say(on_one_line(found.statement))
     return _status_of(found)
 
 
@@ -411,26 +405,5 @@ def _unreadable(path: Path, error: OSError) -> SpecError:
     return SpecError(f"{path}: cannot be read ({error.strerror}); give the path of a bundle")
 
 
-def _on_one_line(text: str) -> str:
-    """Names and texts out of files, which may hold anything."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _print_json(record: object) -> None:
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8 whatever the terminal is
-    _print(codec.dumps(record).rstrip("\n"))
-
-
-def _print(text: str) -> None:
-    """To stdout. A reader that has gone away, such as `head`, changes nothing of what was done or of its status."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - it stays open to the end
-
-
 def _tell(text: str) -> None:
-    """To stderr; progress that nobody can read is no reason to fail."""
-    with contextlib.suppress(OSError):
-        print(f"repro: {_on_one_line(text)}", file=sys.stderr, flush=True)
+    tell(f"repro: {on_one_line(text)}")

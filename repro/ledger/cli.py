@@ -1,15 +1,11 @@
 """The commands `ledger` and `recheck`."""
 
 import argparse
-import contextlib
-import io
-import os
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro import codec
+from repro.console import on_one_line, say, say_json, tell
 
 if TYPE_CHECKING:
     from repro.bundle.replay import Asked
@@ -25,7 +21,7 @@ def add_command(options: argparse.Namespace) -> int:
 
     added, noted = note(options.ledger, options.bundle, issue=options.issue, now=_now)
     said = {"new": "a new entry", "merged": "one more bundle of", "known": "was there already, in"}[added.how]
-    _print(f"{options.ledger}: {said} {added.entry.id}: {_on_one_line(noted.statement)[:200]}")
+    say(f"{options.ledger}: {said} {added.entry.id}: {on_one_line(noted.statement)[:200]}")
     if added.reopened:
         _tell(
             f"{added.entry.id} was closed and is open again: the bundle shows it on an engine that it was not known on"
@@ -43,9 +39,9 @@ def list_command(options: argparse.Namespace) -> int:
 
     ledger = store.read(options.ledger)
     if options.json:
-        _print_json(ledger)
+        say_json(ledger)
     else:
-        _print(console.table(ledger) if ledger.entries else "no entries")
+        say(console.table(ledger) if ledger.entries else "no entries")
     return 0
 
 
@@ -63,7 +59,7 @@ def status_command(options: argparse.Namespace) -> int:
         return (ledger if same else entries.changed(ledger, made)), (entry if same else made).status
 
     status = store.update(options.ledger, change)
-    _print(f"{options.ledger}: {options.entry} is {status}")
+    say(f"{options.ledger}: {options.entry} is {status}")
     return 0
 
 
@@ -97,9 +93,9 @@ def recheck_command(options: argparse.Namespace) -> int:
         _tell("nothing is open: nothing to ask; --all asks about what is closed too")
     answers = [_asked_about(entry, options.ledger, question) for entry in entries]
     if options.json:
-        _print_json(Recheck(answers=tuple(answers)))
+        say_json(Recheck(answers=tuple(answers)))
     elif answers:
-        _print(console.answers_text(answers))
+        say(console.answers_text(answers))
     return recheck.exit_code(answers)
 
 
@@ -117,11 +113,11 @@ def _asked_about(entry: "LedgerEntry", path: Path, question: "Question") -> "Rec
     """Every check is in the ledger as soon as it ends: a kill loses the launches of one bundle at most."""
     from repro.ledger import recheck, store
 
-    _tell(f"{entry.id}: {_on_one_line(entry.statement)[:160]}")
+    _tell(f"{entry.id}: {on_one_line(entry.statement)[:160]}")
     checks: list[LedgerCheck] = []
     after = entry
     for check in recheck.ask(entry, store.read(path), path.parent, question):
-        _tell(f"{entry.id}: {_on_one_line(check.statement)}")  # first, since a full disk may keep it out of the ledger
+        _tell(f"{entry.id}: {on_one_line(check.statement)}")  # first, since a full disk may keep it out of the ledger
         after = store.update(path, lambda ledger, check=check: _noted(ledger, entry.id, check))  # type: ignore[misc]
         checks.append(check)
     return recheck.answer(entry, after, checks)
@@ -228,26 +224,5 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _on_one_line(text: str) -> str:
-    """Texts out of bundles, which may hold anything."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _print_json(record: object) -> None:
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8 whatever the terminal is
-    _print(codec.dumps(record).rstrip("\n"))
-
-
-def _print(text: str) -> None:
-    """To stdout. A reader that has gone away, such as `head`, changes nothing of what was done or of its status."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - it stays open to the end
-
-
 def _tell(text: str) -> None:
-    """To stderr; progress that nobody can read is no reason to fail."""
-    with contextlib.suppress(OSError):
-        print(f"repro: {_on_one_line(text)}", file=sys.stderr, flush=True)
+    tell(f"repro: {on_one_line(text)}")

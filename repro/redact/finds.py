@@ -1,7 +1,7 @@
 """What was found in a text, and where."""
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 Category: TypeAlias = Literal[
     "secret",
@@ -20,22 +20,7 @@ Category: TypeAlias = Literal[
     "variable",
 ]
 
-ORDER: tuple[Category, ...] = (
-    "secret",
-    "word",
-    "prompt",
-    "email",
-    "uuid",
-    "serial",
-    "path",
-    "mac",
-    "ip",
-    "phone",
-    "host",
-    "user",
-    "name",
-    "variable",
-)
+ORDER: tuple[Category, ...] = get_args(Category)
 """Where two finds overlap, both are replaced, by the pseudonym of the one that stands here first."""
 
 _RANK = {category: rank for rank, category in enumerate(ORDER)}
