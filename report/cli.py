@@ -193,9 +193,7 @@ def _import(arguments: argparse.Namespace) -> None:
         tell(f"nothing was taken from: {', '.join(made.unread)}")
     unstated = [name for name in ("target", "budget", "topk", "shape", "graph", "nvls") if name in made.unknown]
     if unstated:
-        tell(
-            f"not known, so that it is beside no cell or any: {', '.join(unstated)}; [coordinates] of a map says them"
-        )
+        tell(f"not known, so that it is beside no cell or any: {', '.join(unstated)}; [coordinates] of a map says them")
 
 
 def _promote(arguments: argparse.Namespace) -> None:

@@ -132,7 +132,9 @@ def _is_harmless(value: str) -> bool:
 def _detectors() -> tuple[Any, ...]:
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 
-    found: Any = get_mapping_from_secret_type_to_class()  # what mypy makes of its type depends on the state of its cache
+    found: Any = (
+        get_mapping_from_secret_type_to_class()
+    )  # what mypy makes of its type depends on the state of its cache
     classes = {kind.__name__: kind for kind in found.values()}
     return tuple(classes[name]() for name in _PLUGINS if name in classes)
 
