@@ -64,7 +64,7 @@ def pack_command(options: argparse.Namespace) -> int:
                 tool_version=version("graphrepro"),
                 replay=(lambda file: replay(file, asked, payload_root=payload, tell=_tell)) if options.replay else None,
                 tell=_tell,
-                kernel_files=kernel_files,
+                kernel_files=lambda gathered: kernel_files(gathered, options.results),
                 entry=entry,
                 patches=patches,
             ),

@@ -30,6 +30,11 @@ _OTHER_RANK = 5
 _FORMS: dict[str, Form] = {".json": "document", ".jsonl": "lines", ".txt": "text", ".log": "text"}
 
 
+def form_of(name: str) -> Form:
+    """How a file of that name is redacted; as text if nothing is known of its kind."""
+    return _FORMS.get(PurePosixPath(name).suffix, "text")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
     """A file on its way into the bundle: its unredacted bytes lie in ``data``, a file of the caller's own or the bytes

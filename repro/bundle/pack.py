@@ -16,7 +16,7 @@ from repro.bundle import archive
 from repro.bundle.archive import Facts, Packed, packed
 from repro.bundle.cleaning import cleaned, learn, refuse_secrets
 from repro.bundle.contents import Contents
-from repro.bundle.evidence import KERNEL_RANK, Form, Source, evidence_of, further
+from repro.bundle.evidence import KERNEL_RANK, Source, evidence_of, form_of, further
 from repro.bundle.expectation import expectation
 from repro.bundle.fingerprint import fingerprint
 from repro.bundle.inside.verify import ISSUE, MANIFEST, REPLAY, Archive, checked
@@ -221,8 +221,7 @@ def _gathered(
         if record is not None:
             sources.append(Source(path=name, data=_document(record), form="document"))
     for name, data in sorted(options.kernel_files(contents).items()):
-        form: Form = "document" if name.endswith(".json") else "text"
-        sources.append(Source(path=f"kernel/{name}", data=data, form=form, rank=KERNEL_RANK))
+        sources.append(Source(path=f"kernel/{name}", data=data, form=form_of(name), rank=KERNEL_RANK))
     left_out += further(contents.first, ((result.cell, result.attempt) for result in contents.more))
     return sources, left_out
 
@@ -232,7 +231,7 @@ def _document(record: object) -> bytes:
 
 
 def _ordered(path: str, data: bytes) -> Source:
-    return Source(path=path, data=data, form="document" if path.endswith(".json") else "text")
+    return Source(path=path, data=data, form=form_of(path))
 
 
 def _step(contents: Contents) -> Step:

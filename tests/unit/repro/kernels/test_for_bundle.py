@@ -1,10 +1,15 @@
 """Which failures of a server bring the verify kernel alone along, and that nothing in the file is redacted."""
 
+import json
+import shutil
+from pathlib import Path
+
 import pytest
 
 from repro.bundle.cleaning import cleaned, learn
 from repro.bundle.evidence import Source
-from repro.kernels.for_bundle import asked_for
+from repro.kernels.comparisons import compiled_table
+from repro.kernels.for_bundle import asked_for, rows_about
 from repro.kernels.reproducer import reproducer
 from repro.model import Coordinates, Signature
 from repro.redact import Policy, Redactor
@@ -72,4 +77,44 @@ def test_nothing_in_the_file_looks_like_a_secret(architecture: str | None) -> No
     learn(source, redactor)
     kept = cleaned(source, redactor)
     assert kept.raw() == data
+    assert redactor.report() == ()
+
+
+RECORDED = Path(__file__).parents[3] / "data" / "kernels" / "compiled.jsonl"
+
+
+@pytest.fixture
+def checked(tmp_path: Path) -> Path:
+    """Results with two runs of kernel checks, of which the newer asked another SGLang."""
+    for name in ("20260101T000000Z", "20260102T000000Z"):
+        (tmp_path / "kernels" / name).mkdir(parents=True)
+    older, newer = sorted((tmp_path / "kernels").iterdir())
+    shutil.copy(RECORDED, older / "rows.jsonl")
+    rows = [json.loads(line) for line in RECORDED.read_text().splitlines()]
+    for row in rows:
+        row["subject"]["sglang"] = "0.0.1"
+    (newer / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def test_rows_about_the_same_sglang_budget_and_architecture_come_along(checked: Path) -> None:
+    version = json.loads(RECORDED.read_text().splitlines()[0])["subject"]["sglang"]
+    rows = rows_about(checked, 12, "sm_103", version)
+    assert rows
+    assert {row.cell.architecture for row in rows} <= {None, "sm_103"}
+    assert {row.subject.sglang for row in rows} == {version}
+    assert all(row.planted is None for row in rows)
+    assert all(row.compiled is None or row.compiled.cubin_sha256 for row in rows)
+    assert compiled_table(rows).rows
+    assert not rows_about(checked, 12, "sm_103", "9.9.9")
+    assert not rows_about(checked, 5, "sm_103", version)
+    assert not rows_about(checked / "elsewhere", 12, "sm_103", version)
+
+
+def test_rows_are_left_as_they_are_by_redaction(checked: Path) -> None:
+    data = (checked / "kernels" / "20260101T000000Z" / "rows.jsonl").read_bytes()
+    source = Source(path="kernel/rows.jsonl", data=data, form="lines")
+    redactor = Redactor(Policy())
+    learn(source, redactor)
+    cleaned(source, redactor)
     assert redactor.report() == ()
