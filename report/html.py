@@ -4,7 +4,7 @@ import base64
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 
@@ -135,72 +135,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {
-        "at": at_label,
-        "anchor": anchor,
-        "figure": figure,
-        "interval": interval_label,
-        "one_line": one_line,
-        "percent": percent,
-        "run_line": run_summary,
-        "sign": sign,
-        "spoken": spoken,
-    }
-    environment.globals |= {
-        "MOST_TIME_LINES": MOST,
-        "NOT_A_GPU": NOT_A_GPU,
-        "NOT_MEASURED": NOT_MEASURED,
-        "NO_LAUNCH": NO_LAUNCH,
-        "PLACE_HEADERS": PLACE_HEADERS,
-        "PLANTED": PLANTED,
-        "SELF_TEST": SELF_TEST,
-        "TERMS": TERMS,
-        "VERDICTS": VERDICTS,
-        "acceptance_chart": acceptance,
-        "acceptance_points": points,
-        "archived_file": archived_file,
-        "armed_lines": armed_lines,
-        "because": because,
-        "beside_line": beside_line,
-        "beside_table": beside_table,
-        "cell_anchor": _cell_anchor,
-        "certainty": certainty,
-        "counts": _counts,
-        "grid": grid,
-        "headline": _headline,
-        "has_time_line": has_time_line,
-        "heat_map": heat_map,
-        "BEST_HEADINGS": BEST_HEADINGS,
-        "best_rows": best_rows,
-        "crossover_words": crossover_words,
-        "gpu_rows": gpu_rows,
-        "interval_bar": interval_bar,
-        "kernel_map": kernel_map,
-        "kernel_notes": notes_of,
-        "kernels_told": kernels_told,
-        "mark": _mark,
-        "same_facts": _same_facts,
-        "self_tests_of": self_tests_of,
-        "key_rows": _key_rows,
-        "line_moment": moment,
-        "number_label": number_label,
-        "other_facts": _other_facts,
-        "MOST_CARDS": MOST_CARDS,
-        "in_order": in_order,
-        "overview": overview,
-        "pictured": pictured,
-        "place_rows": place_rows,
-        "rates": rates,
-        "score_rows": score_rows,
-        "shown_checks": shown_checks,
-        "shown_numbers": shown_numbers,
-        "step_columns": columns,
-        "step_counts": step_counts,
-        "step_histogram": step_histogram,
-        "throughput_chart": throughput,
-        "time_line_chart": time_line,
-        "two_sides": two_sides,
-    }
+    environment.filters |= _FILTERS
+    environment.globals |= _GLOBALS
     return environment
 
 
@@ -266,3 +202,72 @@ def _headline(cell: LoadedCell) -> str:
 
 def _other_facts(result: Result) -> list[tuple[str, Fact]]:
     return [(name, fact) for name, fact in sorted(result.environment.facts.items()) if name not in KEY_FIELDS]
+
+
+_FILTERS: Mapping[str, Callable[..., object]] = {
+    "at": at_label,
+    "anchor": anchor,
+    "figure": figure,
+    "interval": interval_label,
+    "one_line": one_line,
+    "percent": percent,
+    "run_line": run_summary,
+    "sign": sign,
+    "spoken": spoken,
+}
+_GLOBALS: Mapping[str, object] = {
+    "MOST_TIME_LINES": MOST,
+    "NOT_A_GPU": NOT_A_GPU,
+    "NOT_MEASURED": NOT_MEASURED,
+    "NO_LAUNCH": NO_LAUNCH,
+    "PLACE_HEADERS": PLACE_HEADERS,
+    "PLANTED": PLANTED,
+    "SELF_TEST": SELF_TEST,
+    "TERMS": TERMS,
+    "VERDICTS": VERDICTS,
+    "acceptance_chart": acceptance,
+    "acceptance_points": points,
+    "archived_file": archived_file,
+    "armed_lines": armed_lines,
+    "because": because,
+    "beside_line": beside_line,
+    "beside_table": beside_table,
+    "cell_anchor": _cell_anchor,
+    "certainty": certainty,
+    "counts": _counts,
+    "grid": grid,
+    "headline": _headline,
+    "has_time_line": has_time_line,
+    "heat_map": heat_map,
+    "BEST_HEADINGS": BEST_HEADINGS,
+    "best_rows": best_rows,
+    "crossover_words": crossover_words,
+    "gpu_rows": gpu_rows,
+    "interval_bar": interval_bar,
+    "kernel_map": kernel_map,
+    "kernel_notes": notes_of,
+    "kernels_told": kernels_told,
+    "mark": _mark,
+    "same_facts": _same_facts,
+    "self_tests_of": self_tests_of,
+    "key_rows": _key_rows,
+    "line_moment": moment,
+    "number_label": number_label,
+    "other_facts": _other_facts,
+    "MOST_CARDS": MOST_CARDS,
+    "in_order": in_order,
+    "overview": overview,
+    "pictured": pictured,
+    "place_rows": place_rows,
+    "rates": rates,
+    "score_rows": score_rows,
+    "shown_checks": shown_checks,
+    "shown_numbers": shown_numbers,
+    "step_columns": columns,
+    "step_counts": step_counts,
+    "step_histogram": step_histogram,
+    "throughput_chart": throughput,
+    "time_line_chart": time_line,
+    "two_sides": two_sides,
+}
+"""What the templates may call and name."""

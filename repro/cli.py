@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    from repro.bundle.cli import add_pack, add_replay, add_show, add_verify
+    from repro.bundle.arguments import add_pack, add_replay, add_show, add_verify
     from repro.kernels.cli import add as add_kernels
     from repro.ledger.cli import add_ledger, add_recheck
 
